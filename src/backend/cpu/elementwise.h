@@ -3,9 +3,11 @@
 #pragma once
 #include <cstdint>
 
+#include "graph/ops/activation.h"
+
 namespace tenon::cpu {
 
-enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, relu2, quick_gelu, sigmoid, tanh };  // gelu is the erf form
+using graph::Activation;
 
 // y = x / sqrt(mean(x^2) + eps) * (weight + offset); weight may be null (1). offset is 1 where norms are stored minus one.
 void rms_norm(const float* x, const float* weight, float offset, float eps, float* y, int64_t n) noexcept;

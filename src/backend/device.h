@@ -1,0 +1,32 @@
+// A place where graphs run. Devices are listed in device.cpp.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "backend/kernel.h"
+
+namespace tenon::backend {
+
+// Bounds of a step that scratch is sized for.
+struct StepBounds {
+  graph::Sizes sizes;
+  int threads = 1;
+  bool f32_activations = false;
+  cpu::KvType kv = cpu::KvType::bf16;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;
+  virtual KernelFn kernel(const graph::Graph& graph, size_t node) const = 0;  // null: none
+  virtual size_t scratch_bytes(const graph::Graph& graph, size_t node, const StepBounds& bounds) const = 0;
+  // Bytes of a weight's packed form, 0 when it has none; and packing itself.
+  virtual uint64_t panel_bytes(const graph::Graph& graph, size_t weight_node) const = 0;
+  virtual void pack(const Operand& weight, std::byte* panels, ThreadPool& threads) const noexcept = 0;
+};
+
+// "cpu" (vector kernels) or "reference" (plain loops, for debugging). Throws Error{invalid_argument} listing the devices.
+const Device& device_named(std::string_view name);
+
+}  // namespace tenon::backend

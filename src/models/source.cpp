@@ -1,0 +1,118 @@
+#include "models/source.h"
+
+#include <set>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "formats/gguf.h"
+#include "tensor/quant.h"
+
+namespace tenon::models {
+
+using formats::Checkpoint;
+using formats::TensorInfo;
+using graph::TensorType;
+
+CheckpointSource::CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
+  if (const formats::Gguf* g = checkpoint.gguf()) architecture_ = g->string("general.architecture").value_or("");
+}
+
+const TensorInfo* CheckpointSource::locate(std::string_view name) const {
+  if (checkpoint_.gguf()) {
+    auto gguf = formats::gguf_name(architecture_, name);
+    return gguf ? checkpoint_.find(*gguf) : nullptr;
+  }
+  if (const TensorInfo* t = checkpoint_.find(name)) return t;
+  for (std::string_view prefix : {"transformer.", "model."})
+    if (name.starts_with(prefix))
+      if (const TensorInfo* t = checkpoint_.find(name.substr(prefix.size()))) return t;
+  return nullptr;
+}
+
+namespace {
+
+TensorType type_of(const TensorInfo& t) {
+  TensorType type{t.dtype, {}};
+  for (int64_t n : t.shape) type.shape.emplace_back(n);
+  return type;
+}
+
+}  // namespace
+
+std::optional<TensorType> CheckpointSource::find(std::string_view name) const {
+  const TensorInfo* t = locate(name);
+  if (!t) return std::nullopt;
+  return type_of(*t);
+}
+
+TensorType CheckpointSource::require(std::string_view name) const {
+  const TensorInfo* t = locate(name);
+  if (!t) {
+    std::string stored = std::string(name);
+    if (checkpoint_.gguf()) stored = formats::gguf_name(architecture_, name).value_or(stored);
+    t = &checkpoint_.at(stored);  // throws, naming what is near
+  }
+  if (!is_float(t->dtype))
+    fail(ErrorCode::unsupported, "{}: tensor {} has type {}, which is not a weight type", checkpoint_.files()[t->file]->name(),
+         printable(t->name), tenon::name(t->dtype));
+  return type_of(*t);
+}
+
+std::vector<float> CheckpointSource::values(std::string_view name) const {
+  require(name);
+  const TensorInfo& t = *locate(name);
+  if (t.elements() > 1 << 20) fail(ErrorCode::invalid_file, "{} has {} elements, too many for a table", printable(t.name), t.elements());
+  std::vector<std::byte> raw(t.bytes);
+  checkpoint_.contiguous(t, raw);
+  std::vector<float> out(static_cast<size_t>(t.elements()));
+  decode(t.dtype, raw.data(), out.data(), t.elements());
+  return out;
+}
+
+Config read_config(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  if (const formats::Gguf* g = checkpoint.gguf()) return Config::from_gguf(*g);
+  std::filesystem::path folder = std::filesystem::is_directory(path) ? path : path.parent_path();
+  std::filesystem::path file = folder / "config.json";
+  if (!std::filesystem::exists(file))
+    fail(ErrorCode::not_found, "{}: no config.json, so the network of these weights is unknown", folder.string());
+  return Config::from_file(file);
+}
+
+Model::Model(std::filesystem::path path, Checkpoint checkpoint, Config config)
+    : path_(std::move(path)), checkpoint_(std::move(checkpoint)), config_(std::move(config)), family_(&family_of(config_)) {
+  source_ = std::make_unique<CheckpointSource>(checkpoint_);
+}
+
+std::shared_ptr<const Model> Model::open(const std::filesystem::path& path) {
+  Checkpoint checkpoint = Checkpoint::open(path);
+  Config config = read_config(path, checkpoint);
+  std::shared_ptr<Model> model(new Model(path, std::move(checkpoint), std::move(config)));
+  model->dimensions_ = model->family_->load(model->config_, *model->source_).dimensions;
+  graph::Graph g = model->build(false);
+  model->dimensions_.vocab = g.nodes[static_cast<size_t>(g.output("logits"))].type.last();
+  return model;
+}
+
+graph::Graph Model::build(bool hidden_states) const {
+  Network network = family_->load(config_, *source_);
+  Builder builder(*source_);
+  Step step(builder, hidden_states);
+  builder.output("logits", network.logits(Scope(builder, ""), step));
+  graph::Graph g = builder.take();
+  g.verify();
+  return g;
+}
+
+int64_t Model::parameters() const {
+  int64_t n = 0;
+  for (const graph::Node& node : build(false).nodes)
+    if (graph::as<graph::Weight>(node.op)) n += graph::elements(node.type, {});
+  return n;
+}
+
+std::string Model::id() const {
+  auto p = path_.filename().empty() ? path_.parent_path() : path_;
+  return std::filesystem::is_directory(path_) ? p.filename().string() : p.stem().string();
+}
+
+}  // namespace tenon::models
