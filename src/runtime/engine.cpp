@@ -1,0 +1,261 @@
+#include "runtime/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/quant.h"
+
+namespace tenon::runtime {
+
+using backend::Operand;
+using graph::as;
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Operand weight_operand(const graph::Node& node, DType dtype, std::byte* data) {
+  const auto& shape = node.type.shape;
+  Operand o;
+  o.dtype = dtype;
+  o.data = data;
+  o.rows = shape.size() > 1 ? shape[0].size : 1;
+  o.last = shape.back().size;
+  o.features = graph::elements(node.type, {}) / o.rows;
+  return o;
+}
+
+// Weights are read-only; Operand carries values too, so it has a mutable pointer.
+std::byte* mapped_bytes(const formats::Checkpoint& checkpoint, const formats::TensorInfo& tensor) {
+  return const_cast<std::byte*>(checkpoint.bytes(tensor).data());
+}
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<const models::Model> model, const RunOptions& options) : model_(std::move(model)) {
+  auto start = std::chrono::steady_clock::now();
+  layout_ = plan_layout(*model_, options);
+  require_fit(*model_, options, layout_);
+  times_.plan = seconds_since(start);
+
+  start = std::chrono::steady_clock::now();
+  const RunOptions& o = layout_.options;
+  threads_ = std::make_unique<ThreadPool>(o.threads);
+  weights_ = Region(layout_.memory.weights, "weights");
+  state_ = Region(layout_.memory.state, "KV state");
+  activations_ = Region(layout_.memory.activations, "activations");
+  io_ = Region(layout_.memory.io, "step inputs");
+  scratch_ = Region(layout_.memory.temporary, "scratch");
+  executor_ = std::make_unique<backend::Executor>(layout_.graph, layout_.activations, backend::device_named(o.device));
+  executor_->set_arena(activations_.data());
+  logits_node_ = executor_->graph().output("logits");
+
+  const auto n = static_cast<size_t>(o.max_sequences);
+  Cutter io(io_);
+  tokens_ = io.take_array<int32_t>(max_rows());
+  positions_ = io.take_array<int32_t>(max_rows());
+  output_rows_ = io.take_array<int32_t>(max_rows());
+  sampler_scratch_ = {reinterpret_cast<uint64_t*>(io.take(cut_size(static_cast<uint64_t>(vocab()) * 8) * 2)),
+                      static_cast<size_t>(vocab()) * 2};
+  executor_->set_input("tokens", reinterpret_cast<std::byte*>(tokens_.data()));
+  executor_->set_input("positions", reinterpret_cast<std::byte*>(positions_.data()));
+
+  lengths_.assign(n, 0);
+  rows_.reserve(n);
+  for (const KvGroup& g : layout_.groups) {
+    pools_.emplace_back(g.blocks, o.max_sequences, g.ring);
+    attend_.emplace_back().reserve(n);
+  }
+  Cutter state(state_);
+  for (size_t i = 0; i < layout_.kv_shapes.size(); ++i) {
+    const KvGroup& g = layout_.groups[layout_.group_of_state[i]];
+    backend::KvView view;
+    view.pool = state.take(static_cast<uint64_t>(g.blocks) * cpu::kv_block_bytes(layout_.kv_shapes[i]));
+    view.shape = layout_.kv_shapes[i];
+    view.window = g.window;
+    states_.push_back(view);
+  }
+  for (const graph::Node& node : executor_->graph().nodes)
+    if (auto t = as<graph::RopeTable>(node.op); t && t->spec.kind == graph::RopeSpec::Kind::longrope)
+      rope_boundary_ = t->spec.original_length;
+  step_.threads = threads_.get();
+  step_.scratch = scratch_.data();
+  step_.states = states_;
+  step_.f32_activations = o.compute_f32;
+  times_.map = seconds_since(start);
+
+  start = std::chrono::steady_clock::now();
+  place_weights();
+  if (o.prefault)
+    for (Region* r : {&state_, &activations_, &io_, &scratch_}) r->touch();
+  times_.place = seconds_since(start);
+}
+
+Engine::~Engine() = default;
+
+void Engine::place_weights() {
+  const graph::Graph& g = executor_->graph();
+  Cutter memory(weights_);
+  for (const WeightPlan& w : layout_.weights) weight_memory_.push_back(w.bytes ? memory.take(w.bytes) : nullptr);
+  for (const WeightPlan& w : layout_.weights) {
+    switch (w.kind) {
+      case WeightPlan::Kind::vector_f32: place_vector(w); break;
+      case WeightPlan::Kind::converted: place_converted(w); break;
+      case WeightPlan::Kind::mapped:
+      case WeightPlan::Kind::panels:
+        executor_->set_weight(w.node, weight_operand(g.nodes[w.node], w.dtype, mapped_bytes(model_->checkpoint(), *w.tensor)));
+        break;
+    }
+  }
+  // Prefaulting implies packing at load: later it would touch memory that was promised to be resident.
+  if (layout_.options.pack == Pack::load || layout_.options.prefault) pack_pending();
+}
+
+void Engine::place_vector(const WeightPlan& w) {
+  std::byte* memory = weight_memory_[static_cast<size_t>(&w - layout_.weights.data())];
+  const formats::TensorInfo& t = *w.tensor;
+  if (t.strides.empty()) {
+    decode(t.dtype, model_->checkpoint().bytes(t).data(), reinterpret_cast<float*>(memory), t.elements());
+  } else {
+    std::vector<std::byte> raw(t.bytes);
+    model_->checkpoint().contiguous(t, raw);
+    decode(t.dtype, raw.data(), reinterpret_cast<float*>(memory), t.elements());
+  }
+  executor_->set_weight(w.node, weight_operand(executor_->graph().nodes[w.node], DType::f32, memory));
+}
+
+// Row by row through f32, so that no second copy of the tensor exists.
+void Engine::place_converted(const WeightPlan& w) {
+  std::byte* memory = weight_memory_[static_cast<size_t>(&w - layout_.weights.data())];
+  const formats::TensorInfo& t = *w.tensor;
+  const formats::Checkpoint& c = model_->checkpoint();
+  if (!t.strides.empty()) {
+    std::vector<std::byte> raw(t.bytes);
+    c.contiguous(t, raw);
+    std::vector<float> values(static_cast<size_t>(t.elements()));
+    decode(t.dtype, raw.data(), values.data(), t.elements());
+    encode(w.dtype, values.data(), memory, t.elements());
+  } else {
+    std::span<const std::byte> source = c.bytes(t);
+    int64_t row = t.shape.back(), rows = row ? t.elements() / row : 0;
+    auto from = static_cast<int64_t>(bytes_for(t.dtype, row, t.name)), to = static_cast<int64_t>(bytes_for(w.dtype, row, t.name));
+    threads_->parallel_for(threads_->size(), 1, [&](int64_t part, int64_t, int) {
+      constexpr int64_t kPiece = 4096;  // a multiple of every block
+      float values[kPiece];
+      for (int64_t r = rows * part / threads_->size(); r < rows * (part + 1) / threads_->size(); ++r)
+        for (int64_t k = 0; k < row; k += kPiece) {
+          int64_t n = std::min(kPiece, row - k);
+          decode(t.dtype, source.data() + r * from + static_cast<int64_t>(bytes_for(t.dtype, k, t.name)), values, n);
+          encode(w.dtype, values, memory + r * to + static_cast<int64_t>(bytes_for(w.dtype, k, t.name)), n);
+        }
+    });
+    c.files()[t.file]->drop(source);
+  }
+  executor_->set_weight(w.node, weight_operand(executor_->graph().nodes[w.node], w.dtype, memory));
+}
+
+void Engine::pack(const WeightPlan& w) {
+  std::byte* memory = weight_memory_[static_cast<size_t>(&w - layout_.weights.data())];
+  Operand o = executor_->weight(w.node);
+  backend::device_named(layout_.options.device).pack(o, memory, *threads_);
+  o.panels = memory;
+  executor_->set_weight(w.node, o);
+  model_->checkpoint().files()[w.tensor->file]->drop(model_->checkpoint().bytes(*w.tensor));
+}
+
+void Engine::pack_pending() {
+  if (packed_) return;
+  packed_ = true;
+  for (const WeightPlan& w : layout_.weights)
+    if (w.kind == WeightPlan::Kind::panels) pack(w);
+}
+
+void Engine::reset(int64_t sequence) noexcept {
+  for (BlockPool& p : pools_) p.release(sequence);
+  lengths_[static_cast<size_t>(sequence)] = 0;
+}
+
+void Engine::check(std::span<const BatchItem> batch) const {
+  int64_t rows = 0;
+  TENON_CHECK(static_cast<int64_t>(batch.size()) <= layout_.options.max_sequences);
+  for (const BatchItem& item : batch) {
+    TENON_CHECK(item.sequence >= 0 && item.sequence < layout_.options.max_sequences && !item.tokens.empty());
+    TENON_CHECK(length(item.sequence) + static_cast<int64_t>(item.tokens.size()) <= context());
+    for (int32_t t : item.tokens) TENON_CHECK(t >= 0 && t < vocab());
+    for (const BatchItem& other : batch) TENON_CHECK(&other == &item || other.sequence != item.sequence);
+    rows += static_cast<int64_t>(item.tokens.size());
+  }
+  TENON_CHECK(rows > 0 && rows <= max_rows());
+}
+
+void Engine::fill_step(std::span<const BatchItem> batch) noexcept {
+  rows_.clear();
+  for (auto& list : attend_) list.clear();
+  int64_t row = 0;
+  for (const BatchItem& item : batch) {
+    int64_t position = length(item.sequence);
+    auto count = static_cast<int64_t>(item.tokens.size());
+    std::copy(item.tokens.begin(), item.tokens.end(), tokens_.begin() + row);
+    for (int64_t i = 0; i < count; ++i) positions_[static_cast<size_t>(row + i)] = static_cast<int32_t>(position + i);
+    rows_.push_back({row, count, position, item.prompt_length ? item.prompt_length : position + count});
+    for (size_t g = 0; g < pools_.size(); ++g) {
+      auto table = pools_[g].table(item.sequence);
+      attend_[g].push_back({row, count, position, table.data(), pools_[g].ring()});
+    }
+    row += count;
+  }
+  step_.rows = row;
+  step_.sequences = rows_;
+  for (size_t i = 0; i < states_.size(); ++i) states_[i].sequences = attend_[layout_.group_of_state[i]];
+}
+
+bool Engine::step(std::span<const BatchItem> batch, FunctionRef<void(const StepOutput&)> sink) {
+  check(batch);
+  for (BlockPool& pool : pools_)
+    for (const BatchItem& item : batch)
+      if (!pool.grow(item.sequence, length(item.sequence) + static_cast<int64_t>(item.tokens.size()))) return false;
+  fill_step(batch);
+  executor_->run_body(step_);
+  for (const BatchItem& item : batch) lengths_[static_cast<size_t>(item.sequence)] += static_cast<int64_t>(item.tokens.size());
+
+  // The wanted rows, in chunks of the planned number of outputs.
+  const int64_t chunk = layout_.bounds.sizes.outputs;
+  size_t item = 0;
+  int64_t in_item = 0;
+  auto next = [&](size_t& i, int64_t& r) {  // advances to the next wanted row; false: no more
+    for (; i < batch.size(); ++i, r = 0) {
+      auto n = static_cast<int64_t>(batch[i].tokens.size());
+      if (batch[i].outputs == BatchItem::Outputs::none) continue;
+      if (batch[i].outputs == BatchItem::Outputs::last) r = std::max(r, n - 1);
+      if (r < n) return true;
+    }
+    return false;
+  };
+  while (next(item, in_item)) {
+    size_t first_item = item;
+    int64_t first_row = in_item, n = 0;
+    for (; n < chunk && next(item, in_item); ++n, ++in_item)
+      output_rows_[static_cast<size_t>(n)] = static_cast<int32_t>(rows_[item].row_begin + in_item);
+    step_.outputs = n;
+    executor_->set_input("output_rows", reinterpret_cast<std::byte*>(output_rows_.data()));
+    executor_->run_head(step_);
+    auto logits = reinterpret_cast<const float*>(executor_->value(logits_node_));
+    size_t i = first_item;
+    int64_t r = first_row;
+    for (int64_t k = 0; k < n && next(i, r); ++k, ++r)
+      sink({i, r, {logits + k * vocab(), static_cast<size_t>(vocab())}});
+  }
+  return true;
+}
+
+std::span<const float> Engine::hidden(int32_t node) const {
+  const graph::TensorType& t = executor_->graph().nodes[static_cast<size_t>(node)].type;
+  int64_t rows = t.shape[0].symbol == graph::Symbol::rows ? step_.rows : step_.outputs;
+  return {reinterpret_cast<const float*>(executor_->value(node)), static_cast<size_t>(rows * t.features())};
+}
+
+}  // namespace tenon::runtime

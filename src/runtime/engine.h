@@ -1,0 +1,102 @@
+// A loaded model: planned memory taken, weights placed, steps run. One thread steps; nothing is allocated after construction
+// (but panels built by pack_pending, whose memory is in the plan).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/executor.h"
+#include "base/function_ref.h"
+#include "runtime/arena.h"
+#include "runtime/kv_blocks.h"
+#include "runtime/memory_plan.h"
+
+namespace tenon::runtime {
+
+// Tokens of one sequence to run in a step, appended to what the sequence holds.
+struct BatchItem {
+  int64_t sequence = 0;                // slot, below max_sequences
+  std::span<const int32_t> tokens;
+  int64_t prompt_length = 0;           // of the whole prompt (rope regimes); 0: not known, length after this step
+  enum class Outputs { none, last, all } outputs = Outputs::last;
+};
+
+struct StepOutput {
+  size_t item = 0;   // index in the batch
+  int64_t row = 0;   // index in the item's tokens
+  std::span<const float> logits;
+};
+
+// Time of each phase of the load, in seconds.
+struct LoadTimes {
+  double open = 0, plan = 0, map = 0, place = 0;
+};
+
+class Engine {
+ public:
+  // Plans, checks that it fits, takes the memory, places weights. Throws Error.
+  Engine(std::shared_ptr<const models::Model> model, const RunOptions& options);
+  ~Engine();
+
+  const models::Model& model() const { return *model_; }
+  const MemoryPlan& memory() const { return layout_.memory; }
+  const RunOptions& options() const { return layout_.options; }
+  int64_t context() const { return layout_.options.context; }
+  int64_t max_rows() const { return layout_.bounds.sizes.rows; }
+  int64_t vocab() const { return layout_.vocab; }
+  const LoadTimes& times() const { return times_; }
+  ThreadPool& threads() { return *threads_; }
+
+  int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
+  void reset(int64_t sequence) noexcept;  // forgets a sequence and frees its blocks
+  // A sequence may not simply grow past this many tokens: longrope changes all frequencies there, so the step that crosses
+  // must be a prefill of everything after reset(). 0: no such length.
+  int64_t rope_boundary() const { return rope_boundary_; }
+
+  // Runs a batch. Preconditions (checked, Error{internal}): rows within max_rows(), distinct sequences, tokens within the
+  // vocabulary, lengths within context(). Returns false, with nothing changed, when the KV pool has too few free blocks.
+  // `sink` gets the wanted logits in batch order; the span is valid during the call only.
+  bool step(std::span<const BatchItem> batch, FunctionRef<void(const StepOutput&)> sink);
+
+  // Values of the last step's rows for an output like "hidden.3" ([rows, n], batch order); empty when the graph has none.
+  std::span<const float> hidden(int32_t output_node) const;
+  const graph::Graph& graph() const { return executor_->graph(); }
+  int64_t last_rows() const { return step_.rows; }
+
+  // Builds the panels that --pack later puts off until the first token is out.
+  void pack_pending();
+
+  // Sampler memory that the plan holds: two arrays of vocab() 8-byte entries.
+  std::span<uint64_t> sampler_scratch() { return sampler_scratch_; }
+
+ private:
+  void place_weights();
+  void place_vector(const WeightPlan& plan);
+  void place_converted(const WeightPlan& plan);
+  void pack(const WeightPlan& plan);
+  void check(std::span<const BatchItem> batch) const;
+  void fill_step(std::span<const BatchItem> batch) noexcept;
+
+  std::shared_ptr<const models::Model> model_;
+  Layout layout_;
+  LoadTimes times_;
+  std::unique_ptr<ThreadPool> threads_;
+  std::unique_ptr<backend::Executor> executor_;
+  Region weights_, state_, activations_, io_, scratch_;
+  std::vector<std::byte*> weight_memory_;  // by layout_.weights
+  bool packed_ = false;
+
+  std::span<int32_t> tokens_, positions_, output_rows_;
+  std::span<uint64_t> sampler_scratch_;
+  std::vector<BlockPool> pools_;           // by group
+  std::vector<int64_t> lengths_;           // by sequence
+  std::vector<backend::SequenceRows> rows_;
+  std::vector<std::vector<cpu::AttendSequence>> attend_;  // [group][item]
+  std::vector<backend::KvView> states_;
+  backend::Step step_;
+  int64_t rope_boundary_ = 0;
+  int32_t logits_node_ = -1;
+};
+
+}  // namespace tenon::runtime

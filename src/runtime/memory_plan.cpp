@@ -1,0 +1,233 @@
+#include "runtime/memory_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/machine.h"
+#include "graph/passes/pass.h"
+#include "runtime/arena.h"
+#include "runtime/kv_blocks.h"
+
+namespace tenon::runtime {
+
+using graph::as;
+
+namespace {
+
+// Anonymous memory of the program itself before a model is opened, and per node of a graph (measured, rounded up).
+constexpr uint64_t kProgramBytes = 5 << 20;
+constexpr uint64_t kThreadBytes = 64 << 10;
+constexpr uint64_t kNodeBytes = 2 << 10;
+constexpr uint64_t kTensorBytes = 512;
+
+bool is_matrix_use(const graph::Node& user, size_t input) {
+  return (as<graph::Linear>(user.op) && input == 1) || (as<graph::Embedding>(user.op) && input == 0);
+}
+
+// Every use of a weight is as a matrix (else it is a vector that kernels read as f32).
+bool is_matrix(const graph::Graph& g, size_t weight) {
+  bool any = false;
+  for (const graph::Node& n : g.nodes)
+    for (size_t k = 0; k < n.inputs.size(); ++k)
+      if (static_cast<size_t>(n.inputs[k]) == weight) {
+        if (!is_matrix_use(n, k)) return false;
+        any = true;
+      }
+  return any;
+}
+
+int64_t outputs_bound(const RunOptions& o, int64_t rows, int64_t vocab) {
+  // Logits of a whole prompt over a large vocabulary are gigabytes: they are made in chunks.
+  int64_t n = o.all_logits ? (vocab > 65536 ? 32 : 64) : o.max_sequences;
+  return std::min(n, rows);
+}
+
+void check_options(const RunOptions& o) {
+  auto check = [](const char* flag, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most)
+      fail(ErrorCode::invalid_argument, "{} is {}, wanted {} to {}", flag, value, least, most);
+  };
+  check("--threads", o.threads, 0, 1024);
+  check("--context", o.context, 0, 1 << 30);
+  check("--max-sequences", o.max_sequences, 1, 65536);
+  check("--max-batch-tokens", o.max_batch_tokens, 1, 1 << 20);
+  check("--prefill-chunk", o.prefill_chunk, 0, 1 << 20);
+  check("--kv-tokens", o.kv_tokens, 0, int64_t{1} << 40);
+}
+
+// Plans for contexts share the graph; only bounds and KV differ.
+struct Planner {
+  const models::Model& model;
+  RunOptions options;
+  const backend::Device& device;
+  graph::Graph graph;
+  int64_t vocab;
+
+  Planner(const models::Model& m, const RunOptions& o)
+      : model(m), options(o), device(backend::device_named(o.device)) {
+    check_options(o);
+    if (options.threads == 0) options.threads = choose_threads().threads;
+    if (options.prefill_chunk == 0) options.prefill_chunk = options.max_batch_tokens;
+    options.prefill_chunk = std::min(options.prefill_chunk, options.max_batch_tokens);
+    if (options.compute_f32) options.kv = cpu::KvType::f32;
+    if (options.memory == 0) options.memory = memory_limit().limit;
+    graph = graph::run_passes(model.build(options.hidden_states), [&](const graph::Graph& g, size_t i) {
+      return as<graph::Reshape>(g.nodes[i].op) || device.kernel(g, i) != nullptr;
+    });
+    vocab = graph.nodes[static_cast<size_t>(graph.output("logits"))].type.last();
+  }
+
+  std::vector<WeightPlan> plan_weights(MemoryPlan& memory, uint64_t& largest_packed) const {
+    std::vector<WeightPlan> out;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      auto w = as<graph::Weight>(graph.nodes[i].op);
+      if (!w) continue;
+      WeightPlan p;
+      p.node = i;
+      p.tensor = model.source().locate(w->name);
+      p.dtype = p.tensor->dtype;
+      int64_t n = graph::elements(graph.nodes[i].type, {});
+      bool strided = !p.tensor->strides.empty();
+      if (!is_matrix(graph, i)) {
+        p.kind = WeightPlan::Kind::vector_f32;
+        p.dtype = DType::f32;
+        p.bytes = bytes_for(DType::f32, n, w->name);
+      } else if ((options.weights && *options.weights != p.dtype) || strided) {
+        p.kind = WeightPlan::Kind::converted;
+        if (options.weights) p.dtype = *options.weights;
+        p.bytes = bytes_for(p.dtype, n, w->name);
+      } else if (options.pack != Pack::off && device.panel_bytes(graph, i) > 0) {
+        p.kind = WeightPlan::Kind::panels;
+        p.bytes = device.panel_bytes(graph, i);
+        largest_packed = std::max(largest_packed, p.tensor->bytes);
+      } else {
+        memory.mapped += p.tensor->bytes;
+      }
+      memory.weights += cut_size(p.bytes);
+      out.push_back(p);
+    }
+    return out;
+  }
+
+  Layout plan(int64_t context) const {
+    Layout l;
+    l.options = options;
+    l.options.context = context;
+    l.vocab = vocab;
+    MemoryPlan& m = l.memory;
+    m.limit = options.memory;
+
+    uint64_t largest_packed = 0;
+    l.weights = plan_weights(m, largest_packed);
+
+    int64_t rows = std::min(options.max_batch_tokens, options.max_sequences * context);
+    l.bounds.sizes = {rows, outputs_bound(options, rows, vocab)};
+    l.bounds.threads = options.threads;
+    l.bounds.f32_activations = options.compute_f32;
+    l.bounds.kv = options.kv;
+    l.activations = graph::plan_activations(graph, l.bounds.sizes);
+    m.activations = static_cast<uint64_t>(l.activations.bytes);
+
+    plan_state(l, context);
+    // Scratch: linear's depends on the weight as held.
+    graph::Graph held = graph;
+    for (const WeightPlan& w : l.weights) held.nodes[w.node].type.dtype = w.dtype;
+    for (size_t i = 0; i < held.nodes.size(); ++i)
+      if (!graph::is_leaf(held.nodes[i].op)) l.scratch_bytes = std::max(l.scratch_bytes, device.scratch_bytes(held, i, l.bounds));
+    l.graph = std::move(held);
+    m.temporary = l.scratch_bytes;
+
+    m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 3 + cut_size(static_cast<uint64_t>(vocab) * 8) * 2;
+    m.overhead = kProgramBytes + kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
+                 kNodeBytes * graph.nodes.size() + kTensorBytes * model.checkpoint().tensors().size();
+    m.peak = m.total() + m.mapped + largest_packed;
+    return l;
+  }
+
+  void plan_state(Layout& l, int64_t context) const {
+    std::map<int64_t, size_t> by_window;
+    for (const graph::KvState& s : graph.states) {
+      auto [it, added] = by_window.try_emplace(s.window, l.groups.size());
+      if (added) {
+        KvGroup g;
+        g.window = s.window;
+        g.ring = ring_blocks(s.window, context, options.prefill_chunk);
+        g.blocks = g.ring * options.max_sequences;
+        if (s.window == 0 && options.kv_tokens > 0)
+          g.blocks = std::min(g.blocks, ceil_div(options.kv_tokens, cpu::kKvBlock));
+        l.groups.push_back(g);
+      }
+      l.group_of_state.push_back(it->second);
+      cpu::KvShape shape{options.kv, s.kv_heads, s.head_dim};
+      l.kv_shapes.push_back(shape);
+      l.memory.state += cut_size(checked_mul(static_cast<uint64_t>(l.groups[it->second].blocks), cpu::kv_block_bytes(shape), "KV pool"));
+    }
+  }
+};
+
+int64_t largest_fitting(const Planner& planner, int64_t most) {
+  int64_t low = 0, high = ceil_div(most, cpu::kKvBlock);  // in blocks; `low` fits
+  if (planner.plan(most).memory.fits()) return most;
+  while (high - low > 1) {
+    int64_t middle = (low + high) / 2;
+    (planner.plan(middle * cpu::kKvBlock).memory.fits() ? low : high) = middle;
+  }
+  return low * cpu::kKvBlock;
+}
+
+}  // namespace
+
+Layout plan_layout(const models::Model& model, const RunOptions& options) {
+  Planner planner(model, options);
+  int64_t own = model.dimensions().context;
+  if (options.context > own)
+    fail(ErrorCode::invalid_argument, "--context {} is beyond what {} was made for ({} tokens); use at most that", options.context,
+         printable(model.path().string(), 200), own);
+  if (options.context > 0) return planner.plan(options.context);
+  Layout l = planner.plan(own);
+  if (l.memory.fits()) return l;
+  int64_t fitting = largest_fitting(planner, own);
+  return fitting > 0 ? planner.plan(fitting) : l;
+}
+
+int64_t max_context(const models::Model& model, const RunOptions& options) {
+  return largest_fitting(Planner(model, options), model.dimensions().context);
+}
+
+std::string human_bytes(uint64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto v = static_cast<double>(bytes);
+  int u = 0;
+  for (; v >= 1024 && u < 4; ++u) v /= 1024;
+  return u == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.{}f} {}", v, v < 10 ? 2 : v < 100 ? 1 : 0, units[u]);
+}
+
+void require_fit(const models::Model& model, const RunOptions& options, const Layout& layout) {
+  const MemoryPlan& m = layout.memory;
+  if (m.fits()) return;
+  std::string advice;
+  auto add = [&](std::string text) { advice += (advice.empty() ? "" : "; ") + text; };
+  if (int64_t n = max_context(model, options); n >= 256 && n < layout.options.context) add(fmt::format("--context {} fits", n));
+  if (layout.options.kv != cpu::KvType::q8 && !options.compute_f32) {
+    RunOptions smaller = options;
+    smaller.kv = cpu::KvType::q8;
+    smaller.context = layout.options.context;
+    uint64_t peak = plan_layout(model, smaller).memory.peak;
+    if (peak <= m.limit) add(fmt::format("--kv q8 needs {}", human_bytes(peak)));
+  }
+  if (options.max_batch_tokens > 64) {
+    RunOptions smaller = options;
+    smaller.max_batch_tokens = 64;
+    smaller.context = layout.options.context;
+    uint64_t peak = plan_layout(model, smaller).memory.peak;
+    if (peak <= m.limit) add(fmt::format("--max-batch-tokens 64 needs {}", human_bytes(peak)));
+  }
+  if (advice.empty()) add("a smaller or more strongly quantised file of this model, or a machine with more memory");
+  fail(ErrorCode::does_not_fit, "{} needs {} ({} anonymous, {} mapped) with a context of {} and the limit is {}: {}",
+       printable(model.path().string(), 200), human_bytes(m.peak), human_bytes(m.total()), human_bytes(m.mapped),
+       layout.options.context, human_bytes(m.limit), advice);
+}
+
+}  // namespace tenon::runtime

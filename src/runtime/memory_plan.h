@@ -1,0 +1,70 @@
+// What every byte will be for, computed from headers alone, and the layout the engine then allocates.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/executor.h"
+#include "models/source.h"
+#include "runtime/options.h"
+
+namespace tenon::runtime {
+
+struct MemoryPlan {
+  uint64_t weights = 0;      // panels, converted and small weights
+  uint64_t state = 0;        // KV
+  uint64_t activations = 0;
+  uint64_t io = 0;           // step inputs, sampler
+  uint64_t temporary = 0;    // kernels' scratch, load-time excess
+  uint64_t overhead = 0;     // program, tokenizer, graph
+  uint64_t mapped = 0;       // file pages the run reads
+  uint64_t peak = 0;         // most of anonymous and mapped at any moment
+  uint64_t limit = 0;
+  uint64_t total() const { return weights + state + activations + io + temporary + overhead; }
+  bool fits() const { return peak <= limit; }
+};
+
+// How a weight is held.
+struct WeightPlan {
+  enum class Kind { mapped, vector_f32, converted, panels };
+  size_t node = 0;
+  const formats::TensorInfo* tensor = nullptr;
+  Kind kind = Kind::mapped;
+  DType dtype = DType::f32;  // as held
+  uint64_t bytes = 0;        // anonymous bytes
+};
+
+// Layers that share a block table.
+struct KvGroup {
+  int64_t window = 0;
+  int64_t ring = 0;    // blocks per sequence
+  int64_t blocks = 0;  // in the pool of each layer
+};
+
+struct Layout {
+  graph::Graph graph;
+  graph::ActivationPlan activations;
+  backend::StepBounds bounds;
+  RunOptions options;  // with defaults resolved: threads, context, prefill_chunk, kv
+  std::vector<WeightPlan> weights;
+  std::vector<KvGroup> groups;
+  std::vector<size_t> group_of_state;
+  std::vector<cpu::KvShape> kv_shapes;  // by state
+  size_t scratch_bytes = 0;
+  int64_t vocab = 0;
+  MemoryPlan memory;
+};
+
+// Reads headers only. The result may not fit: see memory.fits().
+// Throws Error{invalid_argument} for options out of range.
+Layout plan_layout(const models::Model& model, const RunOptions& options);
+
+// The largest context, up to the model's own, whose plan fits the limit; 0: none.
+int64_t max_context(const models::Model& model, const RunOptions& options);
+
+// Throws Error{does_not_fit} with the cheapest ways to make it fit.
+void require_fit(const models::Model& model, const RunOptions& options, const Layout& layout);
+
+std::string human_bytes(uint64_t bytes);  // "1.5 GiB"
+
+}  // namespace tenon::runtime
