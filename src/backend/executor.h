@@ -28,7 +28,7 @@ class Executor {
   void run_body(const Step& step) noexcept { run(0, plan_.head_begin, step); }
   void run_head(const Step& step) noexcept { run(plan_.head_begin, graph_.nodes.size(), step); }
 
-  const std::byte* value(int32_t node) const { return arena_ + plan_.values[static_cast<size_t>(node)].offset; }
+  std::byte* value(int32_t node) const { return arena_ + plan_.values[static_cast<size_t>(node)].offset; }
 
  private:
   void run(size_t begin, size_t end, const Step& step) noexcept;

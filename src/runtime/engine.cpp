@@ -243,11 +243,11 @@ bool Engine::step(std::span<const BatchItem> batch, FunctionRef<void(const StepO
     step_.outputs = n;
     executor_->set_input("output_rows", reinterpret_cast<std::byte*>(output_rows_.data()));
     executor_->run_head(step_);
-    auto logits = reinterpret_cast<const float*>(executor_->value(logits_node_));
+    auto logits = reinterpret_cast<float*>(executor_->value(logits_node_));
     size_t i = first_item;
     int64_t r = first_row;
     for (int64_t k = 0; k < n && next(i, r); ++k, ++r)
-      sink({i, r, {logits + k * vocab(), static_cast<size_t>(vocab())}});
+      sink({i, r, k, {logits + k * vocab(), static_cast<size_t>(vocab())}});
   }
   return true;
 }

@@ -25,7 +25,8 @@ struct BatchItem {
 struct StepOutput {
   size_t item = 0;   // index in the batch
   int64_t row = 0;   // index in the item's tokens
-  std::span<const float> logits;
+  int64_t index = 0; // index among the outputs of this call's chunk: the row of hidden() values with an `outputs` dimension
+  std::span<float> logits;  // the sink may change them
 };
 
 // Time of each phase of the load, in seconds.

@@ -1,0 +1,211 @@
+#include "pipelines/text.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "formats/gguf.h"
+#include "pipelines/stop_strings.h"
+#include "text/decode_stream.h"
+
+namespace tenon::pipelines {
+
+using runtime::BatchItem;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
+
+fs::path folder_of(const fs::path& path) { return fs::is_directory(path) ? path : path.parent_path(); }
+
+std::optional<formats::Config> generation_config(const models::Model& model) {
+  if (model.checkpoint().gguf()) return std::nullopt;
+  fs::path file = folder_of(model.path()) / "generation_config.json";
+  if (!fs::exists(file)) return std::nullopt;
+  return formats::Config::from_file(file);
+}
+
+void add_ids(const formats::Config& c, const char* key, std::vector<int32_t>& out) {
+  if (!c.has(key)) return;
+  const Json& v = c.json().at(key);
+  for (const Json& id : v.is_array() ? v : Json::array({v}))
+    if (id.is_number_integer() && id.get<int64_t>() >= 0) out.push_back(static_cast<int32_t>(id.get<int64_t>()));
+}
+
+// generation_config.json's list, else config.json's; a tokenizer's own end tokens too.
+std::vector<int32_t> find_end_tokens(const models::Model& model, const text::Tokenizer* tokenizer) {
+  std::vector<int32_t> ids;
+  if (auto g = generation_config(model)) add_ids(*g, "eos_token_id", ids);
+  if (ids.empty()) add_ids(model.config(), "eos_token_id", ids);
+  if (tokenizer)
+    for (int32_t id : tokenizer->eos_ids()) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+runtime::SamplingOptions find_sampling(const models::Model& model) {
+  runtime::SamplingOptions s;
+  auto g = generation_config(model);
+  if (!g) return s;
+  s.temperature = g->real_or("temperature", s.temperature);
+  s.top_k = g->integer_or("top_k", s.top_k);
+  s.top_p = g->real_or("top_p", s.top_p);
+  s.min_p = g->real_or("min_p", s.min_p);
+  s.typical_p = g->real_or("typical_p", s.typical_p);
+  s.repetition_penalty = g->real_or("repetition_penalty", s.repetition_penalty);
+  return s;
+}
+
+}  // namespace
+
+std::shared_ptr<const text::Tokenizer> load_tokenizer(const fs::path& path) {
+  if (tokenizer_bytes(path) == 0) return nullptr;
+  return text::Tokenizer::load(path);
+}
+
+TextPipeline::TextPipeline(const fs::path& path, runtime::RunOptions options) {
+  auto model = models::Model::open(path);
+  options.tokenizer_bytes = tokenizer_bytes(path);
+  engine_ = std::make_unique<runtime::Engine>(model, options);
+  auto placed = Clock::now();
+  tokenizer_ = load_tokenizer(path);
+  tokenizer_s_ = seconds(placed, Clock::now());
+  end_tokens_ = find_end_tokens(*model, tokenizer_.get());
+  sampling_ = find_sampling(*model);
+  held_.reserve(static_cast<size_t>(engine_->context()));
+}
+
+const text::Tokenizer& TextPipeline::require_tokenizer() const {
+  if (!tokenizer_)
+    fail(ErrorCode::not_found, "{}: the model has no tokenizer; pass token ids (--tokens 1,2,3)", printable(model().path().string(), 200));
+  return *tokenizer_;
+}
+
+// How many of the prompt's tokens sequence 0 already holds: all it holds, or nothing.
+int64_t TextPipeline::reuse_prefix(std::span<const int32_t> prompt) {
+  auto n = static_cast<int64_t>(held_.size()), total = static_cast<int64_t>(prompt.size());
+  bool extends = n > 0 && n < total && std::equal(held_.begin(), held_.end(), prompt.begin());
+  int64_t boundary = engine_->rope_boundary();
+  if (extends && !(boundary && n <= boundary && total > boundary)) return n;
+  engine_->reset(0);
+  held_.clear();
+  return 0;
+}
+
+int32_t TextPipeline::prefill(std::span<const int32_t> tokens, int64_t from, Choose choose) {
+  int32_t token = -1;
+  const int64_t chunk = engine_->options().prefill_chunk, total = static_cast<int64_t>(tokens.size());
+  while (from < total) {
+    int64_t n = std::min({chunk, engine_->max_rows(), total - from});
+    BatchItem item{0, tokens.subspan(static_cast<size_t>(from), static_cast<size_t>(n)), total,
+                   from + n == total ? BatchItem::Outputs::last : BatchItem::Outputs::none};
+    bool ok = engine_->step({&item, 1}, [&](const runtime::StepOutput& o) { token = choose(o.logits); });
+    if (!ok) fail(ErrorCode::does_not_fit, "the KV pool (--kv-tokens {}) is too small for this prompt", engine_->options().kv_tokens);
+    held_.insert(held_.end(), item.tokens.begin(), item.tokens.end());
+    from += n;
+  }
+  return token;
+}
+
+int32_t TextPipeline::decode(int32_t token, int64_t prompt_length, Choose choose) {
+  if (static_cast<int64_t>(held_.size()) == engine_->rope_boundary()) {  // all frequencies change here: compute all anew
+    std::vector<int32_t> all = held_;
+    all.push_back(token);
+    engine_->reset(0);
+    held_.clear();
+    return prefill(all, 0, choose);
+  }
+  int32_t next = -1;
+  BatchItem item{0, {&token, 1}, prompt_length, BatchItem::Outputs::last};
+  if (!engine_->step({&item, 1}, [&](const runtime::StepOutput& o) { next = choose(o.logits); })) return -1;
+  held_.push_back(token);
+  return next;
+}
+
+GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRef<bool(std::string_view)> piece) {
+  auto total = static_cast<int64_t>(request.prompt.size());
+  if (total == 0) fail(ErrorCode::invalid_argument, "the prompt has no tokens");
+  if (total >= engine_->context() + (request.max_tokens == 0 ? 0 : 1))
+    fail(ErrorCode::invalid_argument, "the prompt has {} tokens, the context is {}: shorten it or raise --context", total, engine_->context());
+  for (int32_t t : request.prompt)
+    if (t < 0 || t >= engine_->vocab())
+      fail(ErrorCode::invalid_argument, "token id {} is outside the vocabulary of {}", t, engine_->vocab());
+
+  runtime::Sampler sampler(request.sampling, engine_->vocab(), engine_->sampler_scratch());
+  GenerateResult result;
+  int64_t most = request.max_tokens > 0 ? request.max_tokens : engine_->context();
+  most = std::min(most, engine_->context() - total + 1);
+  result.tokens.reserve(static_cast<size_t>(most));
+  std::optional<text::DecodeStream> stream;
+  if (tokenizer_) stream.emplace(tokenizer_, request.skip_special_tokens), result.text.emplace();
+  StopStrings stop(request.stop);
+
+  auto start = Clock::now();
+  int64_t from = reuse_prefix(request.prompt);
+  result.prefilled = total - from;
+  auto choose = [&](std::span<float> logits) { return sampler.next(logits, request.prompt, result.tokens); };
+  int32_t token = prefill(request.prompt, from, choose);
+  auto first = Clock::now();
+  result.prefill_s = result.first_token_s = seconds(start, first);
+
+  auto emit = [&](std::string_view text) {
+    if (result.text) *result.text += text;
+    return piece(text);
+  };
+  for (;;) {
+    result.tokens.push_back(token);
+    bool end = !request.ignore_eos && std::binary_search(end_tokens_.begin(), end_tokens_.end(), token);
+    std::string text = stream ? stop.push(stream->push(token)) : std::string();
+    if (stop.found()) end = true;
+    bool go_on = emit(text);
+    if (end) {
+      result.finish_reason = "stop";
+      break;
+    }
+    if (!go_on) {
+      result.finish_reason = "cancelled";
+      break;
+    }
+    if (static_cast<int64_t>(result.tokens.size()) >= most) {
+      result.finish_reason = "length";
+      break;
+    }
+    token = decode(token, total, choose);
+    if (token < 0) {
+      result.finish_reason = "length";
+      break;
+    }
+    if (result.tokens.size() == 1) engine_->pack_pending();
+  }
+  if (stream) {
+    std::string tail = stop.push(stream->finish()) + stop.finish();
+    if (!tail.empty()) emit(tail);
+  }
+  result.decode_s = seconds(first, Clock::now());
+  return result;
+}
+
+Prompt chat_prompt(const text::Tokenizer& tokenizer, const std::string& template_source, const text::ChatInput& input) {
+  text::ChatInput in = input;
+  auto name = [&](std::optional<int32_t> id) { return id ? std::optional(tokenizer.token(*id)) : std::nullopt; };
+  if (!in.bos_token) in.bos_token = name(tokenizer.bos_id());
+  if (!in.eos_token && !tokenizer.eos_ids().empty()) in.eos_token = name(tokenizer.eos_ids().front());
+  text::Rendered r = text::ChatTemplate(template_source).render(in);
+  // The template writes BOS itself where the model wants one.
+  return {r.text, tokenizer.encode_prompt(r.text, r.content, {.add_special_tokens = false, .parse_special = true})};
+}
+
+std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools) {
+  const std::string* fallback = nullptr;
+  for (const auto& [name, source] : tokenizer.chat_templates()) {
+    if (tools && name == "tool_use") return source;
+    if (name == "default") fallback = &source;
+  }
+  if (!fallback) fail(ErrorCode::not_found, "the model has no chat template; use --raw for plain text or --chat-template FILE");
+  return *fallback;
+}
+
+}  // namespace tenon::pipelines

@@ -1,0 +1,84 @@
+// Text generation on one loaded model: prompt in, tokens and text out, streamed.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/json.h"
+#include "runtime/engine.h"
+#include "runtime/sampler.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace tenon::pipelines {
+
+struct GenerateRequest {
+  std::vector<int32_t> prompt;
+  int64_t max_tokens = 0;  // 0: until an end token or the context is full
+  bool ignore_eos = false;
+  bool skip_special_tokens = true;  // in the text
+  std::vector<std::string> stop;
+  runtime::SamplingOptions sampling;
+};
+
+struct GenerateResult {
+  std::vector<int32_t> tokens;  // new ones; an end token that stopped it is the last
+  std::optional<std::string> text;  // nullopt without a tokenizer
+  std::string finish_reason;    // "stop", "length", "cancelled"
+  double prefill_s = 0, first_token_s = 0, decode_s = 0;  // first_token_s: from the call to the first token
+  int64_t prefilled = 0;        // prompt tokens computed (the rest was still in the sequence)
+};
+
+class TextPipeline {
+ public:
+  // Throws Error. The tokenizer's heap is measured and becomes part of the plan's overhead.
+  TextPipeline(const std::filesystem::path& path, runtime::RunOptions options);
+
+  // `piece` gets text as it becomes certain; returning false ends the answer. Without a tokenizer it gets "".
+  GenerateResult generate(const GenerateRequest& request, FunctionRef<bool(std::string_view piece)> piece);
+
+  const models::Model& model() const { return engine_->model(); }
+  runtime::Engine& engine() { return *engine_; }
+  const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null: the model has none
+  const text::Tokenizer& require_tokenizer() const;                      // throws Error{not_found}
+  const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
+  // generation_config.json's sampling values over the defaults.
+  const runtime::SamplingOptions& default_sampling() const { return sampling_; }
+  double tokenizer_s() const { return tokenizer_s_; }
+
+ private:
+  int64_t reuse_prefix(std::span<const int32_t> prompt);
+  using Choose = FunctionRef<int32_t(std::span<float> logits)>;
+  // Runs tokens[from..] in chunks; the token chosen from the last logits.
+  int32_t prefill(std::span<const int32_t> tokens, int64_t from, Choose choose);
+  int32_t decode(int32_t token, int64_t prompt_length, Choose choose);  // -1: the KV pool is used up
+
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  double tokenizer_s_ = 0;
+  std::unique_ptr<runtime::Engine> engine_;
+  std::vector<int32_t> end_tokens_;
+  runtime::SamplingOptions sampling_;
+  std::vector<int32_t> held_;  // tokens sequence 0 holds
+};
+
+// The tokenizer of a model directory or GGUF file; null when it has none. Throws Error when it has a broken one.
+std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::path& path);
+
+// Heap the tokenizer of `path` will hold, from file sizes alone (the planner's estimate; at least what loading takes).
+uint64_t tokenizer_bytes(const std::filesystem::path& path);
+
+// Renders `messages` with the model's template (or `source`), as one string with spans, and encodes it.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> tokens;
+};
+Prompt chat_prompt(const text::Tokenizer& tokenizer, const std::string& template_source, const text::ChatInput& input);
+// The template a chat uses: the default one, or tool_use when tools are given and it exists. Throws Error{not_found}.
+std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools);
+
+}  // namespace tenon::pipelines
