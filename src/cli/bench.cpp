@@ -1,0 +1,124 @@
+// tenon bench: speed of one model against what the machine can do.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/process.h"
+#include "pipelines/text.h"
+#include "runtime/machine_speed.h"
+
+namespace tenon::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+struct Options {
+  std::string model;
+  int64_t prompt = 512, generate = 128, repeat = 3;
+  bool json = false;
+  RunFlags run;
+};
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+std::vector<int32_t> some_tokens(int64_t n, int64_t vocab) {
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < n; ++i) ids.push_back(static_cast<int32_t>((i * 7919 + 13) % vocab));
+  return ids;
+}
+
+// Seconds for a prompt from an empty sequence.
+double time_prefill(runtime::Engine& e, const std::vector<int32_t>& ids) {
+  e.reset(0);
+  auto start = Clock::now();
+  for (size_t from = 0; from < ids.size();) {
+    auto n = std::min<size_t>(ids.size() - from, static_cast<size_t>(std::min(e.options().prefill_chunk, e.max_rows())));
+    runtime::BatchItem item{0, std::span(ids).subspan(from, n), static_cast<int64_t>(ids.size()),
+                            from + n == ids.size() ? runtime::BatchItem::Outputs::last : runtime::BatchItem::Outputs::none};
+    e.step({&item, 1}, [](const runtime::StepOutput&) {});
+    from += n;
+  }
+  return seconds_since(start);
+}
+
+double time_decode(runtime::Engine& e, int64_t n) {
+  int32_t token = 1;
+  auto start = Clock::now();
+  for (int64_t i = 0; i < n; ++i) {
+    runtime::BatchItem item{0, {&token, 1}, 0, runtime::BatchItem::Outputs::last};
+    e.step({&item, 1}, [&](const runtime::StepOutput& o) {
+      token = static_cast<int32_t>(std::max_element(o.logits.begin(), o.logits.end()) - o.logits.begin());
+    });
+  }
+  return seconds_since(start);
+}
+
+int bench(const Options& o) {
+  if (o.prompt < 1 || o.generate < 1 || o.repeat < 1) fail(ErrorCode::invalid_argument, "-p, -n and --repeat must be 1 or more");
+  auto start = Clock::now();
+  auto model = models::Model::open(o.model);
+  runtime::RunOptions options = o.run.resolve();
+  if (options.context == 0) options.context = std::min(o.prompt + o.generate, model->dimensions().context);
+  runtime::Engine engine(model, options);
+  double load = seconds_since(start);
+  if (o.prompt + o.generate > engine.context())
+    fail(ErrorCode::invalid_argument, "-p {} and -n {} need a context of {}, it is {}", o.prompt, o.generate, o.prompt + o.generate, engine.context());
+
+  std::vector<int32_t> ids = some_tokens(o.prompt, engine.vocab());
+  time_prefill(engine, some_tokens(std::min<int64_t>(8, o.prompt), engine.vocab()));  // pages of weights and KV
+  engine.pack_pending();
+  std::vector<double> prefill, decode;
+  Progress progress("bench", o.repeat);
+  for (int64_t i = 0; i < o.repeat; ++i) {
+    prefill.push_back(static_cast<double>(o.prompt) / time_prefill(engine, ids));
+    decode.push_back(static_cast<double>(o.generate) / time_decode(engine, o.generate));
+    progress.update(i + 1);
+  }
+  runtime::MachineSpeed speed = runtime::measure_machine(engine.threads());
+  runtime::StepCost cost = runtime::step_cost(engine);
+  double p = median(prefill), d = median(decode);
+  double flops_pct = 100 * p * cost.flops_per_token / speed.f32_flops;
+  double bandwidth_pct = 100 * d * cost.bytes_per_step / speed.read_bytes_per_s;
+  if (o.json) {
+    Json out = {{"model", model->id()},
+                {"threads", engine.options().threads},
+                {"prefill", {{"tokens", o.prompt}, {"tokens_per_s", p}, {"flops_pct", flops_pct}}},
+                {"decode", {{"tokens", o.generate}, {"tokens_per_s", d}, {"bandwidth_pct", bandwidth_pct}}},
+                {"load_ms", load * 1e3},
+                {"machine", {{"read_gb_per_s", speed.read_bytes_per_s / 1e9}, {"f32_gflops", speed.f32_flops / 1e9}}}};
+    std::cout << out.dump() << "\n";
+    return 0;
+  }
+  std::cout << table({{"", "tokens/s", "of the machine"},
+                      {fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", p), fmt::format("{:.0f} % of f32 FLOPs", flops_pct)},
+                      {fmt::format("decode {}", o.generate), fmt::format("{:.1f}", d), fmt::format("{:.0f} % of bandwidth", bandwidth_pct)}});
+  std::printf("\nload %.1f ms; %d threads read %.1f GB/s and do %.0f GFLOP/s f32; medians of %lld\n", load * 1e3,
+              engine.options().threads, speed.read_bytes_per_s / 1e9, speed.f32_flops / 1e9, static_cast<long long>(o.repeat));
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->model, "model directory, .gguf or .safetensors file")->required();
+  app.add_option("-p,--prompt-tokens", o->prompt, "tokens of the prefill");
+  app.add_option("-n,--max-tokens", o->generate, "tokens decoded after it");
+  app.add_option("--repeat", o->repeat, "runs; the median counts");
+  app.add_flag("--json", o->json, "for machines");
+  o->run.declare(app);
+  return [o] { return bench(*o); };
+}
+
+}  // namespace
+
+extern const Command bench_command{"bench", "Speed against the machine's limits",
+                                   "  tenon bench model.gguf -p 512 -n 128 -t 2\n", declare};
+
+}  // namespace tenon::cli

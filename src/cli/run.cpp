@@ -1,0 +1,134 @@
+// tenon run: generate text; without a prompt on a terminal, chat.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/chat.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/process.h"
+#include "cli/report.h"
+#include "pipelines/text.h"
+
+namespace tenon::cli {
+namespace {
+
+struct Options {
+  std::string model, prompt, tokens, system, template_file;
+  int64_t max_tokens = -1;
+  bool raw = false, json = false, ignore_eos = false, report = false;
+  std::vector<std::string> stop;
+  RunFlags run;
+  SamplingFlags sampling;
+};
+
+void write_piece(std::string_view piece) {
+  std::fwrite(piece.data(), 1, piece.size(), stdout);
+  std::fflush(stdout);
+}
+
+std::string template_source(const Options& o, const text::Tokenizer& tokenizer) {
+  return o.template_file.empty() ? pipelines::chat_template_of(tokenizer, false) : read_file(o.template_file, 4 << 20);
+}
+
+std::vector<int32_t> prompt_tokens(const Options& o, pipelines::TextPipeline& pipeline) {
+  if (!o.tokens.empty()) return parse_ids(o.tokens);
+  const text::Tokenizer& tokenizer = pipeline.require_tokenizer();
+  bool raw = o.raw;
+  if (!raw && o.template_file.empty() && tokenizer.chat_templates().empty()) {
+    std::fprintf(stderr, "note: this model has no chat template; the prompt is continued as plain text (--raw)\n");
+    raw = true;
+  }
+  if (raw) return tokenizer.encode(o.prompt, {.add_special_tokens = true, .parse_special = true}).ids;
+  text::ChatInput input;
+  if (!o.system.empty()) input.messages.push_back({{"role", "system"}, {"content", o.system}});
+  input.messages.push_back({{"role", "user"}, {"content", o.prompt}});
+  input.add_generation_prompt = true;
+  return pipelines::chat_prompt(tokenizer, template_source(o, tokenizer), input).tokens;
+}
+
+int generate(const Options& o) {
+  MemoryLog memory;
+  memory.mark("start");
+  pipelines::TextPipeline pipeline(o.model, o.run.resolve());
+  memory.mark("loaded");
+  pipelines::GenerateRequest request;
+  request.prompt = prompt_tokens(o, pipeline);
+  request.max_tokens = o.max_tokens >= 0 ? o.max_tokens : 0;
+  request.ignore_eos = o.ignore_eos;
+  request.stop = o.stop;
+  request.sampling = o.sampling.resolve(pipeline.default_sampling());
+  if (o.max_tokens < 0 && pipeline.end_tokens().empty()) request.max_tokens = 256;
+
+  bool first = true;
+  double first_token = 0;
+  pipelines::GenerateResult result = pipeline.generate(request, [&](std::string_view piece) {
+    if (first) {
+      first_token = seconds_since_start();
+      memory.mark("first token");
+      first = false;
+    }
+    if (!o.json) write_piece(piece);
+    return true;
+  });
+  memory.mark("done");
+
+  RunReport report{pipeline, request, result, memory, first_token};
+  if (o.json) {
+    Json out = {{"tokens", result.tokens}, {"text", nullptr}, {"finish_reason", result.finish_reason}};
+    if (result.text) out["text"] = *result.text;
+    out["timings"] = report.timings();
+    out["memory"] = report.memory_json();
+    std::cout << out.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+  } else {
+    std::puts("");
+    if (!result.text) {
+      for (int32_t t : result.tokens) std::printf("%d ", t);
+      std::puts("");
+    }
+  }
+  if (o.report) std::fputs(report.text().c_str(), stderr);
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->model, "model directory, .gguf or .safetensors file")->required();
+  app.add_option("prompt", o->prompt, "what to answer; - reads standard input; none on a terminal: chat");
+  app.add_option("--tokens", o->tokens, "prompt as token ids: 1,2,3");
+  app.add_option("--system", o->system, "system message of a chat prompt");
+  app.add_option("-n,--max-tokens", o->max_tokens, "stop after this many tokens; default: at an end token or a full context");
+  app.add_option("--stop", o->stop, "stop before this text; may be repeated");
+  app.add_option("--chat-template", o->template_file, "a Jinja file instead of the model's own template");
+  app.add_flag("--raw", o->raw, "continue the prompt as plain text, without the chat template");
+  app.add_flag("--ignore-eos", o->ignore_eos, "go on after end tokens");
+  app.add_flag("--json", o->json, "one JSON object instead of streamed text");
+  app.add_flag("--report", o->report, "times and memory of load and run against the plan");
+  o->run.declare(app);
+  o->sampling.declare(app);
+  CLI::App* a = &app;
+  return [o, a] {
+    bool has_prompt = a->count("prompt") > 0 || !o->tokens.empty();
+    if (o->prompt == "-" || (!has_prompt && isatty(STDIN_FILENO) != 1)) {
+      o->prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+      has_prompt = true;
+    }
+    if (!has_prompt) return chat({o->model, o->system, o->template_file, o->max_tokens, o->run, o->sampling});
+    return generate(*o);
+  };
+}
+
+}  // namespace
+
+extern const Command run_command{"run", "Generate text, or chat",
+                                 "  tenon run model.gguf \"Why is the sky blue?\"\n"
+                                 "  tenon run model/ --raw \"Once upon a time\" -n 50 --temperature 0\n"
+                                 "  tenon run model/ --tokens 1,2,3 -n 16 --temperature 0 --ignore-eos --json\n"
+                                 "  tenon run model.gguf                  chat; /help lists its commands\n",
+                                 declare};
+
+}  // namespace tenon::cli
