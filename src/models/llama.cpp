@@ -65,7 +65,8 @@ struct Llama {
   }
 
   Value mlp(Scope s, Value x) const {
-    return s.linear("down_proj", activate(act, s.linear("gate_proj", x)) * s.linear("up_proj", x));
+    Value gate = s.linear("gate_proj", x), up = s.linear("up_proj", x);
+    return s.linear("down_proj", activate(act, gate) * up);
   }
 
   Value block(Scope s, Value x, Step& step, int64_t layer) const {

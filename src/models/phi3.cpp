@@ -36,7 +36,8 @@ struct Phi3 {
   Value mlp(Scope s, Value x) const {
     Value gate_up = s.linear("gate_up_proj", x);
     int64_t n = gate_up.type().last() / 2;
-    return s.linear("down_proj", activate(act, gate_up.columns(0, n)) * gate_up.columns(n, n));
+    Value gate = gate_up.columns(0, n), up = gate_up.columns(n, n);
+    return s.linear("down_proj", activate(act, gate) * up);
   }
 
   Value block(Scope s, Value x, Step& step, int64_t layer) const {
