@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "backend/kv_type.h"
 #include "base/error.h"
 
 namespace tenon::cli {
@@ -58,8 +59,7 @@ void RunFlags::declare(CLI::App& app) {
 
 runtime::RunOptions RunFlags::resolve() const {
   runtime::RunOptions o = options;
-  using cpu::KvType;
-  o.kv = kv == "f32" ? KvType::f32 : kv == "f16" ? KvType::f16 : kv == "q8" ? KvType::q8 : KvType::bf16;
+  o.kv = *cpu::kv_type_named(kv);
   o.pack = pack == "off" ? runtime::Pack::off : pack == "load" ? runtime::Pack::load : runtime::Pack::later;
   o.compute_f32 = compute == "f32";
   if (weights == "f32") o.weights = DType::f32;
