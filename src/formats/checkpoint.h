@@ -58,9 +58,12 @@ class Checkpoint {
   // For the readers: adds a checked tensor; throws Error{invalid_file} on a duplicate name.
   void add(TensorInfo tensor);
   uint32_t add_file(std::shared_ptr<const MappedFile> file);
+  void set_gguf(std::shared_ptr<const Gguf> gguf) { gguf_ = std::move(gguf); }
+  void add_metadata(std::vector<std::pair<std::string, std::string>> entries) {
+    for (auto& e : entries) metadata_.push_back(std::move(e));
+  }
 
  private:
-  friend struct CheckpointBuilder;
   Container container_ = Container::safetensors;
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string, size_t> index_;
