@@ -1,0 +1,64 @@
+#include "backend/cpu/isa.h"
+
+#include <atomic>
+
+#include "base/error.h"
+#include "base/settings.h"
+
+namespace tenon::cpu {
+namespace {
+
+std::string list_of(const std::vector<Isa>& levels) {
+  std::string out;
+  for (Isa l : levels) out += (out.empty() ? "" : ", ") + name(l);
+  return out;
+}
+
+Isa choose() {
+  std::vector<Isa> available = available_isas();
+  std::string forced = setting(Setting::isa);
+  if (forced.empty()) return available.back();
+  for (Isa l : available)
+    if (name(l) == forced) return l;
+  fail(ErrorCode::invalid_argument, "TENON_ISA={} is not available here; this build and machine have: {}", printable(forced), list_of(available));
+}
+
+std::atomic<int> g_forced{-1};
+
+}  // namespace
+
+std::string name(Isa level) {
+  const char* names[] = {"baseline", "avx2", "avx512", "amx"};
+  return names[static_cast<int>(level)];
+}
+
+std::vector<Isa> available_isas() {
+  std::vector<Isa> out = {Isa::baseline};
+#if defined(__x86_64__)
+  auto has = [](bool x) { return x; };
+  if (has(__builtin_cpu_supports("avx2")) && has(__builtin_cpu_supports("fma"))) {
+    out.push_back(Isa::avx2);
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+      out.push_back(Isa::avx512);
+  }
+#endif
+  return out;
+}
+
+Isa isa() {
+  if (int forced = g_forced.load(std::memory_order_relaxed); forced >= 0) return static_cast<Isa>(forced);
+  static const Isa chosen = choose();
+  return chosen;
+}
+
+void force_isa(Isa level) {
+  for (Isa l : available_isas())
+    if (l == level) {
+      g_forced = static_cast<int>(level);
+      return;
+    }
+  fail(ErrorCode::invalid_argument, "{} is not available here; this machine has: {}", name(level), list_of(available_isas()));
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,93 @@
+#include "backend/reference/linear.h"
+
+#include <cmath>
+#include <vector>
+
+#include "tensor/quant.h"
+#include "tensor/quant/expand.h"
+
+namespace tenon::reference {
+namespace {
+
+float multiply_add(float a, float b, float c, bool fused) { return fused ? std::fma(a, b, c) : a * b + c; }
+
+// The weight as f32 [out][in].
+std::vector<float> decoded(const cpu::LinearWeight& w) {
+  std::vector<float> v(static_cast<size_t>(w.out * w.in));
+  decode(w.dtype, w.rows, v.data(), w.out * w.in);
+  if (!w.in_out) return v;
+  std::vector<float> t(v.size());
+  for (int64_t i = 0; i < w.in; ++i)
+    for (int64_t o = 0; o < w.out; ++o) t[static_cast<size_t>(o * w.in + i)] = v[static_cast<size_t>(i * w.out + o)];
+  return t;
+}
+
+struct Codes {
+  std::vector<int> codes;
+  std::vector<float> scale;  // per 32
+};
+
+// x ~ scale * code in groups of 32 (a last group of 16 alone): code = nearest integer, ties to even, of x * (127 / absmax).
+Codes quantise(const float* x, int64_t n) {
+  Codes c;
+  for (int64_t g = 0; g < n; g += 32) {
+    int64_t end = std::min(n, g + 32);
+    float most = 0;
+    for (int64_t i = g; i < end; ++i)
+      if (std::fabs(x[i]) > most) most = std::fabs(x[i]);
+    bool usable = most > 0 && most <= 3.4e38f;
+    c.scale.push_back(usable ? most / 127.0f : 0.0f);
+    float inverse = usable ? 127.0f / most : 0.0f;
+    for (int64_t i = g; i < end; ++i) {
+      float r = x[i] * inverse;
+      r = r < 127.0f ? r : 127.0f;
+      r = r > -127.0f ? r : -127.0f;
+      c.codes.push_back(static_cast<int>(std::nearbyint(r)));
+    }
+  }
+  return c;
+}
+
+float dot_codes(const cpu::LinearWeight& w, int64_t row, const Codes& x, bool fused) {
+  const quant::BlockForm& form = *quant::block_form(w.dtype);
+  const DTypeInfo& d = info(w.dtype);
+  quant::Expanded e;
+  float acc = 0;
+  for (int64_t k = 0; k < w.in; k += d.block) {
+    form.expand(w.rows + (row * w.in + k) / d.block * d.bytes, e);
+    for (int g = 0; g < d.block / form.group; ++g) {
+      int dot = 0, sum = 0;
+      for (int i = g * form.group; i < (g + 1) * form.group; ++i) {
+        dot += e.codes[i] * x.codes[static_cast<size_t>(k + i)];
+        sum += x.codes[static_cast<size_t>(k + i)];
+      }
+      float sa = x.scale[static_cast<size_t>((k + g * form.group) / 32)];
+      acc = multiply_add(e.scale[g] * sa, static_cast<float>(dot), acc, fused);
+      if (form.has_minimum) acc = multiply_add(e.minimum[g], sa * static_cast<float>(sum), acc, fused);
+    }
+  }
+  return acc;
+}
+
+}  // namespace
+
+void linear(const cpu::LinearWeight& w, const cpu::LinearCall& call, bool fused) {
+  bool codes = !call.f32_activations && quant::block_form(w.dtype);
+  std::vector<float> values;
+  if (!codes) values = decoded(w);
+  for (int64_t m = 0; m < call.m; ++m) {
+    const float* x = call.x + m * call.ldx;
+    Codes c;
+    if (codes) c = quantise(x, w.in);
+    for (int64_t o = 0; o < w.out; ++o) {
+      float acc = 0;
+      if (codes) acc = dot_codes(w, o, c, fused);
+      else
+        for (int64_t k = 0; k < w.in; ++k) acc = multiply_add(x[k], values[static_cast<size_t>(o * w.in + k)], acc, fused);
+      if (call.bias) acc += call.bias[o];
+      call.y[m * call.ldy + o] = acc;
+    }
+  }
+}
+
+}  // namespace tenon::reference
