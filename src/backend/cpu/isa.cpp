@@ -1,5 +1,7 @@
 #include "backend/cpu/isa.h"
 
+#include <hwy/targets.h>
+
 #include <atomic>
 
 #include "base/error.h"
@@ -25,6 +27,18 @@ Isa choose() {
 
 std::atomic<int> g_forced{-1};
 
+// Highway picks the best of the targets it is told of, so it is told of one per level: bits follow the level, not the machine.
+void tell_highway(Isa level) {
+#if defined(__x86_64__)
+  int64_t targets = HWY_STATIC_TARGET;
+  if (level >= Isa::avx2) targets |= HWY_AVX2;
+  if (level >= Isa::avx512) targets |= HWY_AVX3;
+  hwy::SetSupportedTargetsForTest(targets);
+#else
+  (void)level;
+#endif
+}
+
 }  // namespace
 
 std::string name(Isa level) {
@@ -35,8 +49,7 @@ std::string name(Isa level) {
 std::vector<Isa> available_isas() {
   std::vector<Isa> out = {Isa::baseline};
 #if defined(__x86_64__)
-  auto has = [](bool x) { return x; };
-  if (has(__builtin_cpu_supports("avx2")) && has(__builtin_cpu_supports("fma"))) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     out.push_back(Isa::avx2);
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
@@ -48,7 +61,11 @@ std::vector<Isa> available_isas() {
 
 Isa isa() {
   if (int forced = g_forced.load(std::memory_order_relaxed); forced >= 0) return static_cast<Isa>(forced);
-  static const Isa chosen = choose();
+  static const Isa chosen = [] {
+    Isa level = choose();
+    tell_highway(level);
+    return level;
+  }();
   return chosen;
 }
 
@@ -56,6 +73,7 @@ void force_isa(Isa level) {
   for (Isa l : available_isas())
     if (l == level) {
       g_forced = static_cast<int>(level);
+      tell_highway(level);
       return;
     }
   fail(ErrorCode::invalid_argument, "{} is not available here; this machine has: {}", name(level), list_of(available_isas()));

@@ -1,0 +1,125 @@
+// The reference device: every op in plain loops, one thread. Slow; for debugging and as the oracle of tests.
+#include <cstring>
+
+#include "backend/device.h"
+#include "backend/reference/attention.h"
+#include "backend/reference/elementwise.h"
+#include "backend/reference/linear.h"
+#include "backend/rope_table.h"
+#include "tensor/quant.h"
+
+namespace tenon::backend {
+namespace {
+
+using namespace graph;
+
+int64_t lines(const Operand& x) { return x.rows * (x.features / x.last); }
+int64_t count(const Operand& x) { return x.rows * x.features; }
+
+void embedding(const Embedding&, const KernelArgs& a) noexcept {
+  const Operand& table = a.inputs[0];
+  auto row_bytes = static_cast<int64_t>(bytes_for(table.dtype, table.last, "embedding"));
+  for (int64_t r = 0; r < a.output.rows; ++r)
+    decode(table.dtype, table.data + a.inputs[1].i32()[r] * row_bytes, a.output.f32() + r * table.last, table.last);
+}
+
+void linear(const Linear& op, const KernelArgs& a) noexcept {
+  const Operand &x = a.inputs[0], &w = a.inputs[1];
+  cpu::LinearWeight weight{w.dtype, op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, nullptr, op.in_out};
+  reference::linear(weight, {x.f32(), lines(x), x.last, a.output.f32(), a.output.last, a.inputs.size() > 2 ? a.inputs[2].f32() : nullptr,
+                             nullptr, a.step->f32_activations});
+}
+
+void rms_norm(const RmsNorm& op, const KernelArgs& a) noexcept {
+  const Operand& x = a.inputs[0];
+  for (int64_t r = 0; r < lines(x); ++r)
+    reference::rms_norm(x.f32() + r * x.last, a.inputs.size() > 1 ? a.inputs[1].f32() : nullptr, op.offset, op.eps, a.output.f32() + r * x.last, x.last);
+}
+
+void layer_norm(const LayerNorm& op, const KernelArgs& a) noexcept {
+  const Operand& x = a.inputs[0];
+  for (int64_t r = 0; r < lines(x); ++r)
+    reference::layer_norm(x.f32() + r * x.last, a.inputs[1].f32(), a.inputs[2].f32(), op.eps, a.output.f32() + r * x.last, x.last);
+}
+
+void rope_table(const RopeTable& op, const KernelArgs& a) noexcept {
+  for (int64_t r = 0; r < a.output.rows; ++r) {
+    int64_t position = a.inputs[0].i32()[r];
+    fill_rope_row(op.spec, position, rope_length(*a.step, r, position), a.output.f32() + r * a.output.features);
+  }
+}
+
+void rope(const Rope& op, const KernelArgs& a) noexcept {
+  const Operand &x = a.inputs[0], &table = a.inputs[1];
+  for (int64_t r = 0; r < x.rows; ++r)
+    reference::rope(x.f32() + r * x.features, table.f32() + r * table.last, op.interleaved, table.last, x.features / x.last, x.last,
+                    a.output.f32() + r * x.features);
+}
+
+void attend(const Attend& op, const KernelArgs& a) noexcept {
+  const KvView& kv = a.step->states[static_cast<size_t>(op.state)];
+  const Operand &q = a.inputs[0], &k = a.inputs[1], &v = a.inputs[2];
+  reference::store_kv(kv.shape, kv.pool, k.f32(), k.features, v.f32(), v.features, kv.sequences);
+  reference::attend({kv.shape, q.features / q.last, op.scale, kv.window, op.softcap, q.f32(), q.features, a.output.f32(),
+                     a.output.features, kv.pool, kv.sequences, nullptr});
+}
+
+void activate(const Activate& op, const KernelArgs& a) noexcept {
+  reference::activate(op.f, a.inputs[0].f32(), a.output.f32(), count(a.output));
+}
+void gated(const Gated& op, const KernelArgs& a) noexcept {
+  reference::gated(op.f, a.inputs[0].f32(), a.inputs[1].f32(), a.output.f32(), count(a.output));
+}
+void add(const Add&, const KernelArgs& a) noexcept {
+  for (int64_t i = 0; i < count(a.output); ++i) a.output.f32()[i] = a.inputs[0].f32()[i] + a.inputs[1].f32()[i];
+}
+void multiply(const Multiply&, const KernelArgs& a) noexcept {
+  for (int64_t i = 0; i < count(a.output); ++i) a.output.f32()[i] = a.inputs[0].f32()[i] * a.inputs[1].f32()[i];
+}
+void scale(const Scale& op, const KernelArgs& a) noexcept {
+  for (int64_t i = 0; i < count(a.output); ++i) a.output.f32()[i] = a.inputs[0].f32()[i] * op.factor;
+}
+void softcap(const Softcap& op, const KernelArgs& a) noexcept {
+  reference::softcap(a.inputs[0].f32(), op.cap, a.output.f32(), count(a.output));
+}
+
+void select_rows(const SelectRows&, const KernelArgs& a) noexcept {
+  const Operand& x = a.inputs[0];
+  for (int64_t r = 0; r < a.output.rows; ++r)
+    for (int64_t i = 0; i < x.features; ++i) a.output.f32()[r * x.features + i] = x.f32()[a.inputs[1].i32()[r] * x.features + i];
+}
+
+void slice(const Slice& op, const KernelArgs& a) noexcept {
+  const Operand& x = a.inputs[0];
+  for (int64_t r = 0; r < lines(x); ++r)
+    for (int64_t i = 0; i < op.count; ++i) a.output.f32()[r * op.count + i] = x.f32()[r * x.last + op.begin + i];
+}
+
+constexpr Kernel kKernels[] = {
+    on<Embedding, embedding>(), on<Linear, linear>(),     on<RmsNorm, rms_norm>(),       on<LayerNorm, layer_norm>(),
+    on<RopeTable, rope_table>(), on<Rope, rope>(),        on<Attend, attend>(),          on<Activate, activate>(),
+    on<Gated, gated>(),         on<Add, add>(),           on<Multiply, multiply>(),      on<Scale, scale>(),
+    on<Softcap, softcap>(),     on<SelectRows, select_rows>(), on<Slice, slice>(),
+};
+
+class ReferenceDevice final : public Device {
+ public:
+  std::string_view name() const override { return "reference"; }
+  KernelFn kernel(const Graph& graph, size_t node) const override {
+    for (const Kernel& k : kKernels)
+      if (k.op == graph.nodes[node].op.index()) return k.run;
+    return nullptr;
+  }
+  size_t scratch_bytes(const Graph&, size_t, const StepBounds&) const override { return 0; }
+  uint64_t panel_bytes(const Graph&, size_t) const override { return 0; }
+  void pack(const Operand&, std::byte*, ThreadPool&) const noexcept override {}
+};
+
+const ReferenceDevice kDevice;
+
+}  // namespace
+
+extern const Device& reference_device;
+const Device& reference_device = kDevice;
+
+}  // namespace tenon::backend
