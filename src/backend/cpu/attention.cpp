@@ -1,0 +1,575 @@
+#include "backend/cpu/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/cpu/attention_task.h"
+#include "backend/cpu/highway_targets.h"
+#include "backend/cpu/kv_layout.h"
+#include "tensor/half.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/attention.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "backend/cpu/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tenon::cpu::HWY_NAMESPACE {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr int64_t kTile = kKvBlock;
+constexpr int64_t kTileVectors = kTile / kLanes;
+constexpr int64_t kSumLanes = 16;
+
+// Accumulators fill the registers: rows of a group x vectors of a block.
+constexpr bool kManyRegisters = kLanes == 16;
+constexpr int kGroupRows = kManyRegisters ? 8 : 6;
+constexpr int block_vectors(int rows) { return rows <= (kManyRegisters ? 4 : 3) ? 4 : 2; }
+
+constexpr int64_t padded(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
+
+// ---- A tile's keys and values as floats.
+
+template <class Stored, class Widen>
+HWY_INLINE void widen(const Stored* from, float* to, int64_t n, const Widen& one) {
+  const hn::Rebind<Stored, Floats> narrow;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) hn::StoreU(one(hn::LoadU(narrow, from + i)), kFloats, to + i);
+  if (i == n) return;
+  alignas(64) Stored rest[kLanes] = {};
+  alignas(64) float wide[kLanes];
+  std::memcpy(rest, from + i, static_cast<size_t>(n - i) * sizeof(Stored));
+  hn::Store(one(hn::Load(narrow, rest)), kFloats, wide);
+  std::memcpy(to + i, wide, static_cast<size_t>(n - i) * sizeof(float));
+}
+
+struct WidenBf16 {
+  template <class V>
+  HWY_INLINE Vec operator()(V v) const {
+    const hn::RebindToUnsigned<Floats> bits;
+    return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(bits, v)));
+  }
+};
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+struct WidenF16 {
+  template <class V>
+  HWY_INLINE Vec operator()(V v) const {
+    return hn::PromoteTo(kFloats, hn::BitCast(hn::Rebind<hwy::float16_t, Floats>(), v));
+  }
+};
+#else
+// Without the instruction: exponent and mantissa moved into place and scaled, which makes subnormals right; Highway's
+// own loses NaN.
+struct WidenF16 {
+  template <class V>
+  HWY_INLINE Vec operator()(V v) const {
+    const hn::RebindToUnsigned<Floats> bits;
+    const auto wide = hn::PromoteTo(bits, v);
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(wide, hn::Set(bits, 0x7FFF)));
+    const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(bits, 0x8000)));
+    const Vec finite = hn::Mul(hn::BitCast(kFloats, magnitude), set(0x1p112f));
+    const Vec special = hn::BitCast(kFloats, hn::Or(magnitude, hn::Set(bits, 0x7F800000)));
+    const Vec value = hn::IfThenElse(hn::Ge(finite, set(65536.0f)), special, finite);
+    return hn::Or(value, hn::BitCast(kFloats, sign));
+  }
+};
+#endif
+struct Same {
+  HWY_INLINE Vec operator()(Vec v) const { return v; }
+};
+struct Dequantise {
+  Vec scale;
+  template <class V>
+  HWY_INLINE Vec operator()(V v) const {
+    const hn::RebindToSigned<Floats> integers;
+    return hn::Mul(hn::ConvertTo(kFloats, hn::PromoteTo(integers, v)), scale);
+  }
+};
+
+HWY_INLINE void widen(KvType type, const std::byte* from, float* to, int64_t n) {
+  if (type == KvType::bf16)
+    widen(reinterpret_cast<const uint16_t*>(from), to, n, WidenBf16{});
+  else if (type == KvType::f16)
+    widen(reinterpret_cast<const uint16_t*>(from), to, n, WidenF16{});
+  else
+    widen(reinterpret_cast<const float*>(from), to, n, Same{});
+}
+
+// [head_dim][32]
+HWY_INLINE const float* load_keys(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to) {
+  if (kv.type == KvType::f32) return reinterpret_cast<const float*>(head);
+  if (kv.type != KvType::q8) {
+    widen(kv.type, head, to, kv.head_dim * kTile);
+    return to;
+  }
+  alignas(64) float scales[kTile];
+  for (int64_t d = 0; d < kv.head_dim; ++d) {
+    if (d % kKvGroup == 0) widen(KvType::f16, head + layout.k_scales + d / kKvGroup * kTile * 2, scales, kTile);
+    const auto* codes = reinterpret_cast<const int8_t*>(head) + d * kTile;
+    for (int64_t j = 0; j < kTile; j += kLanes)
+      widen(codes + j, to + d * kTile + j, kLanes, Dequantise{hn::Load(kFloats, scales + j)});
+  }
+  return to;
+}
+
+// [32][padded head_dim]; what lies between head_dim and the padding is never used.
+HWY_INLINE const float* load_values(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to) {
+  const int64_t dim = kv.head_dim, stride = padded(dim);
+  const std::byte* codes = head + layout.v;
+  if (kv.type == KvType::f32 && stride == dim) return reinterpret_cast<const float*>(codes);
+  if (kv.type != KvType::q8) {
+    if (stride == dim)
+      widen(kv.type, codes, to, dim * kTile);
+    else
+      for (int64_t j = 0; j < kTile; ++j) widen(kv.type, codes + j * dim * layout.element, to + j * stride, dim);
+    return to;
+  }
+  for (int64_t j = 0; j < kTile; ++j)
+    for (int64_t g = 0; g < layout.groups; ++g) {
+      uint16_t scale;
+      std::memcpy(&scale, head + layout.v_scales + (j * layout.groups + g) * 2, sizeof scale);
+      const int64_t begin = g * kKvGroup, count = std::min(kKvGroup, dim - begin);
+      widen(reinterpret_cast<const int8_t*>(codes) + j * dim + begin, to + j * stride + begin, count,
+            Dequantise{set(f16_to_f32(scale))});
+    }
+  return to;
+}
+
+// ---- C[kRows][n] += A * B in registers, k ascending. A: kColumns ? [k][kRows] : [kRows][32]; B: [k][ldb].
+
+template <int kRows, int kVectors, bool kColumns>
+HWY_INLINE void multiply_block(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t ldb, int64_t k,
+                               float* HWY_RESTRICT c, int64_t ldc, bool from_zero) {
+  Vec sums[kRows][kVectors];
+  TENON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TENON_UNROLL
+    for (int v = 0; v < kVectors; ++v)
+      sums[r][v] = from_zero ? hn::Zero(kFloats) : hn::LoadU(kFloats, c + r * ldc + v * kLanes);
+  }
+  for (int64_t j = 0; j < k; ++j, b += ldb) {
+    Vec right[kVectors];
+    TENON_UNROLL
+    for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(kFloats, b + v * kLanes);
+    TENON_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const Vec left = set(kColumns ? a[j * kRows + r] : a[r * kTile + j]);
+      TENON_UNROLL
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(left, right[v], sums[r][v]);
+    }
+  }
+  TENON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TENON_UNROLL
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], kFloats, c + r * ldc + v * kLanes);
+  }
+}
+
+// Columns from `i` on; n is a multiple of 16.
+template <int kRows, int kVectors, bool kColumns>
+HWY_INLINE void multiply(const float* a, const float* b, int64_t ldb, int64_t k, float* c, int64_t ldc, int64_t n,
+                         bool from_zero, int64_t i = 0) {
+  for (; i + kVectors * kLanes <= n; i += kVectors * kLanes)
+    multiply_block<kRows, kVectors, kColumns>(a, b + i, ldb, k, c + i, ldc, from_zero);
+  if constexpr (kVectors > 1) {
+    if (i < n) multiply<kRows, kVectors / 2, kColumns>(a, b, ldb, k, c, ldc, n, from_zero, i);
+  }
+}
+
+// ---- One row group against one tile.
+
+struct GroupTile {
+  const AttendCall* call;
+  const float* queries;  // [head_dim][rows]
+  const float* k;
+  const float* v;
+  float* scores;                           // [rows][32], become weights
+  int begin[kGroupRows], end[kGroupRows];  // slots each row sees; none: begin >= end
+  float* out;                              // [rows][padded head_dim]
+  float* max;
+  float* lanes;  // [rows][16]
+
+  bool sees(int r) const { return begin[r] < end[r]; }
+};
+
+// Scores of one row: scaled, capped, -infinity where not seen. Returns the largest.
+HWY_INLINE float mask_scores(const GroupTile& t, int r) {
+  float* scores = t.scores + r * kTile;
+  const Vec scale = set(t.call->scale), cap = set(t.call->softcap);
+  const bool whole = t.begin[r] == 0 && t.end[r] == kTile;
+  const Vec begin = set(static_cast<float>(t.begin[r])), end = set(static_cast<float>(t.end[r]));
+  Vec top = set(kMinusInfinity);
+  for (int64_t j = 0; j < kTile; j += kLanes) {
+    Vec s = hn::Mul(hn::Load(kFloats, scores + j), scale);
+    if (t.call->softcap > 0) s = hn::Mul(cap, tanh(hn::Div(s, cap)));
+    if (!whole) {
+      const Vec slot = hn::Iota(kFloats, static_cast<float>(j));
+      s = hn::IfThenElse(hn::And(hn::Ge(slot, begin), hn::Lt(slot, end)), s, set(kMinusInfinity));
+    }
+    hn::Store(s, kFloats, scores + j);
+    top = hn::Max(top, s);
+  }
+  return hn::GetLane(hn::MaxOfLanes(kFloats, top));
+}
+
+// Scores of one row become weights relative to `max`, added to its running sum.
+HWY_INLINE void weigh_scores(const GroupTile& t, int r, float max, float rescale) {
+  float* scores = t.scores + r * kTile;
+  float* lanes = t.lanes + r * kSumLanes;
+  const Vec top = set(max), factor = set(rescale);
+  for (int64_t j = 0; j < kSumLanes; j += kLanes) {
+    const Vec a = exp(hn::Sub(hn::Load(kFloats, scores + j), top));
+    const Vec b = exp(hn::Sub(hn::Load(kFloats, scores + j + kSumLanes), top));
+    hn::Store(a, kFloats, scores + j);
+    hn::Store(b, kFloats, scores + j + kSumLanes);
+    hn::Store(hn::MulAdd(hn::Load(kFloats, lanes + j), factor, hn::Add(a, b)), kFloats, lanes + j);
+  }
+}
+
+HWY_INLINE void rescale_row(float* out, int64_t n, float factor) {
+  if (factor == 1.0f) return;
+  for (int64_t i = 0; i < n; i += kLanes) hn::Store(hn::Mul(hn::Load(kFloats, out + i), set(factor)), kFloats, out + i);
+}
+
+template <int kRows>
+HWY_INLINE void weigh_group(const GroupTile& t, int64_t stride) {
+  constexpr int kPadded = 8;
+  alignas(64) float max[2 * kPadded] = {}, rescale[2 * kPadded] = {};
+  for (int r = 0; r < kRows; ++r) {
+    const float top = t.sees(r) ? mask_scores(t, r) : t.max[r];
+    max[r] = top > t.max[r] ? top : t.max[r];
+    rescale[r] = t.max[r] - max[r];
+  }
+  for (int64_t i = 0; i < kPadded; i += kLanes) hn::Store(exp(hn::Load(kFloats, rescale + i)), kFloats, rescale + i);
+  for (int r = 0; r < kRows; ++r) {
+    if (!t.sees(r)) continue;
+    weigh_scores(t, r, max[r], rescale[r]);
+    rescale_row(t.out + r * stride, stride, rescale[r]);
+    t.max[r] = max[r];
+  }
+}
+
+// Slots that all rows see are taken together, the others row by row: what is not seen is not touched.
+template <int kRows>
+HWY_INLINE void add_values(const GroupTile& t, int64_t stride) {
+  int begin = t.begin[0], end = t.end[0];
+  for (int r = 1; r < kRows; ++r) {
+    begin = std::max(begin, t.begin[r]);
+    end = std::min(end, t.end[r]);
+  }
+  const auto add_row = [&](int r, int from, int to) HWY_ATTR {
+    if (from < to)
+      multiply<1, 4, false>(t.scores + r * kTile + from, t.v + from * stride, stride, to - from, t.out + r * stride,
+                            stride, stride, false);
+  };
+  if (begin >= end) {
+    for (int r = 0; r < kRows; ++r) add_row(r, t.begin[r], t.end[r]);
+    return;
+  }
+  for (int r = 0; r < kRows; ++r) add_row(r, t.begin[r], begin);
+  multiply<kRows, block_vectors(kRows), false>(t.scores + begin, t.v + begin * stride, stride, end - begin, t.out,
+                                               stride, stride, false);
+  for (int r = 0; r < kRows; ++r) add_row(r, end, t.end[r]);
+}
+
+template <int kRows>
+HWY_NOINLINE void attend_group(const GroupTile& t) {
+  const int64_t dim = t.call->kv.head_dim;
+  constexpr int kVectors = std::min<int>(block_vectors(kRows), kTileVectors);
+  multiply<kRows, kVectors, true>(t.queries, t.k, kTile, dim, t.scores, kTile, kTile, true);
+  weigh_group<kRows>(t, padded(dim));
+  add_values<kRows>(t, padded(dim));
+}
+
+template <int kRows = kGroupRows>
+HWY_INLINE void attend_group(int64_t rows, const GroupTile& t) {
+  if constexpr (kRows > 0) {
+    if (rows == kRows)
+      attend_group<kRows>(t);
+    else
+      attend_group<kRows - 1>(rows, t);
+  }
+}
+
+// ---- A task.
+
+void pack_queries(const AttendTask& t, float* to) {
+  const int64_t dim = t.call->kv.head_dim;
+  for (int64_t base = 0; base < t.rows(); base += kGroupRows) {
+    const int64_t rows = std::min<int64_t>(kGroupRows, t.rows() - base);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t row = t.sequence->row_begin + t.row + (base + r) / t.group,
+                    head = t.kv_head * t.group + (base + r) % t.group;
+      const float* q = t.call->q + row * t.call->ldq + head * dim;
+      for (int64_t d = 0; d < dim; ++d) to[base * dim + d * rows + r] = q[d];
+    }
+  }
+}
+
+HWY_INLINE void attend_tile(const AttendTask& t, const AttendScratch& s, const AttendPartial& p, int64_t tile) {
+  const KvShape& kv = t.call->kv;
+  const KvLayout layout = kv_layout(kv);
+  const int64_t dim = kv.head_dim, first = tile * kTile;
+  const std::byte* head =
+      t.call->pool + static_cast<uint64_t>(t.sequence->blocks[tile % t.sequence->block_count]) * kv_block_bytes(kv) +
+      static_cast<uint64_t>(t.kv_head * layout.head_bytes);
+  GroupTile g;
+  g.call = t.call;
+  g.k = load_keys(kv, layout, head, s.k);
+  g.v = load_values(kv, layout, head, s.v);
+  g.scores = s.scores;
+  for (int64_t base = 0; base < t.rows(); base += kGroupRows) {
+    const int64_t rows = std::min<int64_t>(kGroupRows, t.rows() - base);
+    bool seen = false;
+    for (int64_t r = 0; r < rows; ++r) {
+      g.begin[r] = static_cast<int>(std::max<int64_t>(t.first_visible(base + r) - first, 0));
+      g.end[r] = static_cast<int>(std::min<int64_t>(t.position(base + r) + 1 - first, kTile));
+      seen = seen || g.sees(static_cast<int>(r));
+    }
+    if (!seen) continue;
+    g.queries = s.queries + base * dim;
+    g.out = p.out + base * padded(dim);
+    g.max = p.max + base;
+    g.lanes = s.lanes + base * kSumLanes;
+    attend_group(rows, g);
+  }
+}
+
+// The tiles of one segment, in order, into p.
+void attend_segment(const AttendTask& t, const AttendScratch& s, int64_t segment, const AttendPartial& p) {
+  const int64_t rows = t.rows(), begin = std::max(t.first_visible(0), segment * kSegment);
+  const int64_t end = std::min(t.position(rows - 1) + 1, (segment + 1) * kSegment);
+  std::fill_n(p.out, rows * padded(t.call->kv.head_dim), 0.0f);
+  std::fill_n(p.max, rows, kMinusInfinity);
+  std::fill_n(s.lanes, rows * kSumLanes, 0.0f);
+  for (int64_t tile = begin / kTile; tile * kTile < end; ++tile) attend_tile(t, s, p, tile);
+  for (int64_t r = 0; r < rows; ++r) p.sum[r] = sum_by_halves<kSumLanes>(s.lanes + r * kSumLanes);
+}
+
+HWY_INLINE void merge_row(float* total, const float* out, int64_t n, float a, float b) {
+  for (int64_t i = 0; i < n; i += kLanes)
+    hn::Store(hn::MulAdd(hn::Load(kFloats, total + i), set(a), hn::Mul(hn::Load(kFloats, out + i), set(b))), kFloats,
+              total + i);
+}
+
+// Adds one segment's part to the rows' totals; a row's first segment starts it.
+void merge_segment(const AttendTask& t, int64_t segment, const AttendPartial& p, const AttendPartial& total) {
+  const int64_t stride = padded(t.call->kv.head_dim);
+  for (int64_t r = 0; r < t.rows(); ++r) {
+    const int64_t first = t.first_visible(r) / kSegment;
+    if (segment < first || segment * kSegment > t.position(r)) continue;
+    if (segment == first) {
+      std::copy_n(p.out + r * stride, stride, total.out + r * stride);
+      total.max[r] = p.max[r];
+      total.sum[r] = p.sum[r];
+      continue;
+    }
+    const float max = p.max[r] > total.max[r] ? p.max[r] : total.max[r];
+    const float a = hn::GetLane(exp(set(total.max[r] - max))), b = hn::GetLane(exp(set(p.max[r] - max)));
+    total.max[r] = max;
+    total.sum[r] = hn::GetLane(hn::MulAdd(set(total.sum[r]), set(a), set(p.sum[r] * b)));
+    merge_row(total.out + r * stride, p.out + r * stride, stride, a, b);
+  }
+}
+
+void write_rows(const AttendTask& t, const AttendPartial& total) {
+  const int64_t dim = t.call->kv.head_dim, stride = padded(dim);
+  for (int64_t r = 0; r < t.rows(); ++r) {
+    float* out = total.out + r * stride;
+    for (int64_t i = 0; i < stride; i += kLanes)
+      hn::Store(hn::Div(hn::Load(kFloats, out + i), set(total.sum[r])), kFloats, out + i);
+    const int64_t row = t.sequence->row_begin + t.row + r / t.group, head = t.kv_head * t.group + r % t.group;
+    std::copy_n(out, dim, t.call->y + row * t.call->ldy + head * dim);
+  }
+}
+
+void attend_task(const AttendTask& t, const AttendScratch& s) {
+  pack_queries(t, s.queries);
+  const int64_t last = t.position(t.rows() - 1) / kSegment;
+  for (int64_t segment = t.first_visible(0) / kSegment; segment <= last; ++segment) {
+    attend_segment(t, s, segment, s.segment);
+    merge_segment(t, segment, s.segment, s.total);
+  }
+  write_rows(t, s.total);
+}
+
+}  // namespace tenon::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "backend/cpu/highway_dispatch.h"
+
+namespace tenon::cpu {
+namespace {
+
+HWY_EXPORT(attend_task);
+
+// Rows of a task: enough that a tile's conversion to float is paid back, few enough that their sums stay in the
+// second-level cache.
+constexpr int64_t kTaskRows = 64;
+
+int64_t task_positions(int64_t group) { return std::max<int64_t>(1, kTaskRows / group); }
+
+// Hands out scratch in pieces of whole cache lines; without a base it only counts.
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+  float* floats(int64_t n) {
+    float* at = base_ ? reinterpret_cast<float*>(base_ + used_) : nullptr;
+    used_ += (static_cast<size_t>(n) * sizeof(float) + 63) / 64 * 64;
+    return at;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  size_t used_ = 0;
+};
+
+AttendPartial carve_partial(Carver& c, int64_t rows, int64_t padded_dim) {
+  AttendPartial p;
+  p.out = c.floats(rows * padded_dim);
+  p.max = c.floats(rows);
+  p.sum = c.floats(rows);
+  return p;
+}
+
+AttendScratch carve(Carver& c, const KvShape& kv, int64_t heads) {
+  constexpr int64_t kGroupRowsMost = 8;
+  const int64_t group = heads / kv.kv_heads, rows = group * task_positions(group),
+                padded_dim = (kv.head_dim + 15) / 16 * 16;
+  AttendScratch s;
+  s.queries = c.floats(rows * kv.head_dim);
+  s.k = c.floats(kv.head_dim * kKvBlock);
+  s.v = c.floats(padded_dim * kKvBlock);
+  s.scores = c.floats(kGroupRowsMost * kKvBlock);
+  s.lanes = c.floats(rows * 16);
+  s.segment = carve_partial(c, rows, padded_dim);
+  s.total = carve_partial(c, rows, padded_dim);
+  return s;
+}
+
+int64_t task_count(const AttendSequence& s, const KvShape& kv, int64_t positions) {
+  return (s.row_count + positions - 1) / positions * kv.kv_heads;
+}
+
+AttendTask find_task(const AttendCall& call, int64_t index) {
+  AttendTask t;
+  t.call = &call;
+  t.group = call.heads / call.kv.kv_heads;
+  const int64_t positions = task_positions(t.group);
+  for (const AttendSequence& s : call.sequences) {
+    const int64_t count = task_count(s, call.kv, positions);
+    if (index < count) {
+      t.sequence = &s;
+      t.kv_head = index % call.kv.kv_heads;
+      t.row = index / call.kv.kv_heads * positions;
+      t.positions = std::min(positions, s.row_count - t.row);
+      return t;
+    }
+    index -= count;
+  }
+  return t;
+}
+
+// ---- Rounding keys and values.
+
+template <class T>
+void put(std::byte* at, int64_t index, T value) {
+  std::memcpy(at + index * static_cast<int64_t>(sizeof(T)), &value, sizeof value);
+}
+
+// codes[i * stride] of n values.
+void narrow(KvType type, const float* x, int64_t n, std::byte* codes, int64_t stride) {
+  if (type == KvType::f32) {
+    for (int64_t i = 0; i < n; ++i) put(codes, i * stride, x[i]);
+  } else if (type == KvType::f16) {
+    for (int64_t i = 0; i < n; ++i) put(codes, i * stride, f32_to_f16(x[i]));
+  } else {
+    for (int64_t i = 0; i < n; ++i) put(codes, i * stride, f32_to_bf16(x[i]));
+  }
+}
+
+// A group with a value that is not finite gets a NaN for a scale.
+uint16_t q8_scale(const float* x, int64_t n) {
+  constexpr float kLargestF16 = 65504;
+  float largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!std::isfinite(x[i])) return f32_to_f16(std::numeric_limits<float>::quiet_NaN());
+    largest = std::max(largest, std::fabs(x[i]));
+  }
+  return f32_to_f16(std::min(largest / 127.0f, kLargestF16));
+}
+
+void quantise(const float* x, int64_t n, std::byte* codes, int64_t stride, std::byte* scales, int64_t scale_stride) {
+  for (int64_t begin = 0; begin < n; begin += kKvGroup) {
+    const int64_t end = std::min(n, begin + kKvGroup);
+    const uint16_t f16 = q8_scale(x + begin, end - begin);
+    const float scale = f16_to_f32(f16);
+    put(scales, begin / kKvGroup * scale_stride, f16);
+    for (int64_t i = begin; i < end; ++i)
+      put(codes, i * stride,
+          static_cast<int8_t>(scale > 0 ? std::clamp(std::nearbyint(x[i] / scale), -127.0f, 127.0f) : 0.0f));
+  }
+}
+
+void store_token(const KvShape& kv, const KvLayout& layout, std::byte* block, int64_t slot, const float* k,
+                 const float* v) {
+  for (int64_t h = 0; h < kv.kv_heads; ++h, k += kv.head_dim, v += kv.head_dim, block += layout.head_bytes) {
+    std::byte* k_codes = block + slot * layout.element;
+    std::byte* v_codes = block + layout.v + slot * kv.head_dim * layout.element;
+    if (kv.type == KvType::q8) {
+      quantise(k, kv.head_dim, k_codes, kKvBlock, block + layout.k_scales + slot * 2, kKvBlock);
+      quantise(v, kv.head_dim, v_codes, 1, block + layout.v_scales + slot * layout.groups * 2, 1);
+    } else {
+      narrow(kv.type, k, kv.head_dim, k_codes, kKvBlock);
+      narrow(kv.type, v, kv.head_dim, v_codes, 1);
+    }
+  }
+}
+
+}  // namespace
+
+uint64_t kv_block_bytes(const KvShape& shape) {
+  return static_cast<uint64_t>(kv_layout(shape).head_bytes) * static_cast<uint64_t>(shape.kv_heads);
+}
+
+size_t attend_scratch_bytes(const KvShape& kv, int64_t heads, int threads) {
+  Carver c(nullptr);
+  for (int i = 0; i < threads; ++i) carve(c, kv, heads);
+  return c.used();
+}
+
+void store_kv(const KvShape& kv, std::byte* pool, const float* k, int64_t ldk, const float* v, int64_t ldv,
+              std::span<const AttendSequence> sequences, ThreadPool& pool_threads) noexcept {
+  const KvLayout layout = kv_layout(kv);
+  for (const AttendSequence& s : sequences)
+    pool_threads.parallel_for(s.row_count, kKvBlock, [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t position = s.position + r, row = s.row_begin + r;
+        std::byte* block =
+            pool + static_cast<uint64_t>(s.blocks[position / kKvBlock % s.block_count]) * kv_block_bytes(kv);
+        store_token(kv, layout, block, position % kKvBlock, k + row * ldk, v + row * ldv);
+      }
+    });
+}
+
+void attend(const AttendCall& call, ThreadPool& pool) noexcept {
+  const int64_t positions = task_positions(call.heads / call.kv.kv_heads);
+  int64_t tasks = 0;
+  for (const AttendSequence& s : call.sequences) tasks += task_count(s, call.kv, positions);
+  const size_t per_worker = attend_scratch_bytes(call.kv, call.heads, 1);
+  pool.parallel_for(tasks, 1, [&](int64_t begin, int64_t end, int worker) {
+    Carver carver(call.scratch + static_cast<size_t>(worker) * per_worker);
+    const AttendScratch scratch = carve(carver, call.kv, call.heads);
+    // The last rows of a sequence see most: they go first, so that no thread is left with them.
+    for (int64_t i = begin; i < end; ++i) TENON_DISPATCH(attend_task)(find_task(call, tasks - 1 - i), scratch);
+  });
+}
+
+}  // namespace tenon::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,45 @@
+// What attention's vector code is given: one piece of work and its scratch.
+#pragma once
+#include <cstdint>
+
+#include "backend/cpu/attention.h"
+
+namespace tenon::cpu {
+
+// Consecutive rows of one sequence for all query heads that share a KV head. Task row r: position first + r / group,
+// head r % group.
+struct AttendTask {
+  const AttendCall* call = nullptr;
+  const AttendSequence* sequence = nullptr;
+  int64_t kv_head = 0;
+  int64_t row = 0;        // of the sequence's rows, the first
+  int64_t positions = 0;  // so many rows
+  int64_t group = 0;      // query heads per KV head
+
+  int64_t rows() const { return positions * group; }
+  int64_t position(int64_t r) const { return sequence->position + row + r / group; }
+  // Positions [first_visible, position] are seen.
+  int64_t first_visible(int64_t r) const {
+    const int64_t first = position(r) - call->window + 1;
+    return call->window > 0 && first > 0 ? first : 0;
+  }
+};
+
+// A softmax-weighted sum over a run of positions for each task row, relative to the row's largest score.
+struct AttendPartial {
+  float* out = nullptr;  // [rows][padded head_dim]
+  float* max = nullptr;  // [rows]
+  float* sum = nullptr;  // [rows]
+};
+
+// One worker's. Sizes: attention.cpp.
+struct AttendScratch {
+  float* queries = nullptr;  // per row group [head_dim][rows of the group]
+  float* k = nullptr;        // a tile's keys [head_dim][32]
+  float* v = nullptr;        // a tile's values [32][padded head_dim]
+  float* scores = nullptr;   // a row group's [rows][32]
+  float* lanes = nullptr;    // of the running sums [rows][16]
+  AttendPartial segment, total;
+};
+
+}  // namespace tenon::cpu
