@@ -401,8 +401,6 @@ void attend_task(const AttendTask& t, const AttendScratch& s) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/highway_dispatch.h"
-
 namespace tenon::cpu {
 namespace {
 
@@ -567,7 +565,7 @@ void attend(const AttendCall& call, ThreadPool& pool) noexcept {
     Carver carver(call.scratch + static_cast<size_t>(worker) * per_worker);
     const AttendScratch scratch = carve(carver, call.kv, call.heads);
     // The last rows of a sequence see most: they go first, so that no thread is left with them.
-    for (int64_t i = begin; i < end; ++i) TENON_DISPATCH(attend_task)(find_task(call, tasks - 1 - i), scratch);
+    for (int64_t i = begin; i < end; ++i) HWY_DYNAMIC_DISPATCH(attend_task)(find_task(call, tasks - 1 - i), scratch);
   });
 }
 

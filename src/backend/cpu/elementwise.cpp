@@ -283,8 +283,6 @@ int64_t argmax_elements(const float* x, int64_t n) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/highway_dispatch.h"
-
 namespace tenon::cpu {
 
 HWY_EXPORT(rms_norm_rows);
@@ -298,32 +296,34 @@ HWY_EXPORT(softcap_elements);
 HWY_EXPORT(argmax_elements);
 
 void rms_norm(const float* x, const float* weight, float offset, float eps, float* y, int64_t n) noexcept {
-  TENON_DISPATCH(rms_norm_rows)(x, weight, offset, eps, y, n);
+  HWY_DYNAMIC_DISPATCH(rms_norm_rows)(x, weight, offset, eps, y, n);
 }
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, float* y, int64_t n) noexcept {
-  TENON_DISPATCH(layer_norm_rows)(x, weight, bias, eps, y, n);
+  HWY_DYNAMIC_DISPATCH(layer_norm_rows)(x, weight, bias, eps, y, n);
 }
 void rope(const float* x, const float* table, bool interleaved, int64_t rotary, int64_t heads, int64_t head_dim,
           float* y) noexcept {
-  TENON_DISPATCH(rope_row)(x, table, interleaved, rotary, heads, head_dim, y);
+  HWY_DYNAMIC_DISPATCH(rope_row)(x, table, interleaved, rotary, heads, head_dim, y);
 }
 void activate(Activation f, const float* x, float* y, int64_t n) noexcept {
-  TENON_DISPATCH(activate_elements)(f, x, nullptr, y, n);
+  HWY_DYNAMIC_DISPATCH(activate_elements)(f, x, nullptr, y, n);
 }
 void gated(Activation f, const float* gate, const float* up, float* y, int64_t n) noexcept {
-  TENON_DISPATCH(activate_elements)(f, gate, up, y, n);
+  HWY_DYNAMIC_DISPATCH(activate_elements)(f, gate, up, y, n);
 }
-void add(const float* a, const float* b, float* y, int64_t n) noexcept { TENON_DISPATCH(add_elements)(a, b, y, n); }
+void add(const float* a, const float* b, float* y, int64_t n) noexcept {
+  HWY_DYNAMIC_DISPATCH(add_elements)(a, b, y, n);
+}
 void multiply(const float* a, const float* b, float* y, int64_t n) noexcept {
-  TENON_DISPATCH(multiply_elements)(a, b, y, n);
+  HWY_DYNAMIC_DISPATCH(multiply_elements)(a, b, y, n);
 }
 void scale(const float* x, float factor, float* y, int64_t n) noexcept {
-  TENON_DISPATCH(scale_elements)(x, factor, y, n);
+  HWY_DYNAMIC_DISPATCH(scale_elements)(x, factor, y, n);
 }
 void softcap(const float* x, float cap, float* y, int64_t n) noexcept {
-  TENON_DISPATCH(softcap_elements)(x, cap, y, n);
+  HWY_DYNAMIC_DISPATCH(softcap_elements)(x, cap, y, n);
 }
-int64_t argmax(const float* x, int64_t n) noexcept { return TENON_DISPATCH(argmax_elements)(x, n); }
+int64_t argmax(const float* x, int64_t n) noexcept { return HWY_DYNAMIC_DISPATCH(argmax_elements)(x, n); }
 
 }  // namespace tenon::cpu
 #endif  // HWY_ONCE

@@ -27,13 +27,16 @@ Isa choose() {
 
 std::atomic<int> g_forced{-1};
 
-// Highway picks the best of the targets it is told of, so it is told of one per level: bits follow the level, not the machine.
+// Highway picks the best of the targets it is told of, so it is told of one per level: bits follow the level, not the machine. (The
+// baseline's two, SSSE3 and scalar code, have the same bits; there is no SSE2 target.)
 void tell_highway(Isa level) {
 #if defined(__x86_64__)
   int64_t targets = HWY_STATIC_TARGET;
+  if (__builtin_cpu_supports("ssse3")) targets |= HWY_SSSE3;
   if (level >= Isa::avx2) targets |= HWY_AVX2;
   if (level >= Isa::avx512) targets |= HWY_AVX3;
   hwy::SetSupportedTargetsForTest(targets);
+  hwy::GetChosenTarget().Update(targets);  // it may have chosen already
 #else
   (void)level;
 #endif
