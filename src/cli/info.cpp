@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include <fmt/format.h>
+
 #include "backend/cpu/isa.h"
 #include "base/machine.h"
 #include "base/settings.h"

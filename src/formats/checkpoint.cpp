@@ -113,10 +113,10 @@ void read_file_into(const fs::path& path, Checkpoint& out, Container& container)
   };
   std::string ending = path.extension().string();
   bool torch_name = ending == ".bin" || ending == ".pth" || ending == ".pt" || ending == ".ckpt";
-  if (looks_like_gguf(bytes) || ending == ".gguf") {
+  if (ending != ".safetensors" && (looks_like_gguf(bytes) || ending == ".gguf")) {
     container = Container::gguf;
     read_gguf(file, out);
-  } else if (starts("PK") || starts("\x80") || torch_name) {
+  } else if (ending != ".safetensors" && (starts("PK") || starts("\x80") || torch_name)) {
     container = Container::torch;
     read_torch(file, out);
   } else {

@@ -37,7 +37,7 @@ class Checkpoint {
  public:
   // A .safetensors, .gguf (first or only part of a split), .bin/.pth/.pt file, a *.index.json, or a directory that holds one
   // of model.safetensors[.index.json], pytorch_model.bin[.index.json], a single *.safetensors or *.gguf. The kind of a file
-  // is decided by its first bytes, not its name. Everything is checked here: a tensor returned lies inside its file.
+  // is decided by its first bytes, but a name that ends in .safetensors is held to it. Everything is checked here: a tensor returned lies inside its file.
   // Throws Error naming file, field and offset. Reads headers only.
   static Checkpoint open(const std::filesystem::path& path);
 

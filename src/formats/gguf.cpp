@@ -180,6 +180,7 @@ struct GgufParser {
   void key_value() {
     GgufKey k;
     k.name = string("key length");
+    if (k.name.empty()) bad("a key has an empty name");
     auto type = r.read<uint32_t>("value type");
     if (type > static_cast<uint32_t>(GgufType::f64)) bad(fmt::format("key {} has the unknown value type {}", printable(k.name), type));
     k.value.type = static_cast<GgufType>(type);

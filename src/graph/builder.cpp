@@ -56,19 +56,30 @@ bool Scope::has(std::string_view name) const { return builder_->weights().find(f
 
 Value Scope::weight(std::string_view name) const { return builder_->weight(full(name)); }
 
+// NVFP4 in GGUF keeps a second-level scale of the whole matrix beside it.
+Value Scope::scaled(Value y) const {
+  if (!has("scale")) return y;
+  std::vector<float> scale = builder_->weights().values(full("scale"));
+  if (scale.size() != 1) fail(ErrorCode::unsupported, "{} has {} values, wanted one", full("scale"), scale.size());
+  return y * scale[0];
+}
+
 Value Scope::embedding(std::string_view name, Value ids) const {
-  return builder_->apply(Embedding{}, {(*this / name).weight("weight"), ids});
+  Scope s = *this / name;
+  return s.scaled(builder_->apply(Embedding{}, {s.weight("weight"), ids}));
 }
 
 Value Scope::linear(std::string_view name, Value x, bool in_out) const {
   Scope s = *this / name;
   Value w = s.weight("weight");
-  if (s.has("bias")) return builder_->apply(Linear{in_out}, {x, w, s.weight("bias")});
-  return builder_->apply(Linear{in_out}, {x, w});
+  if (!s.has("bias")) return s.scaled(builder_->apply(Linear{in_out}, {x, w}));
+  if (s.has("scale")) fail(ErrorCode::unsupported, "{} has a bias and a scale", s.path_);
+  return builder_->apply(Linear{in_out}, {x, w, s.weight("bias")});
 }
 
 Value Scope::tied_head(std::string_view embedding, Value x) const {
-  return builder_->apply(Linear{}, {x, (*this / embedding).weight("weight")});
+  Scope s = *this / embedding;
+  return s.scaled(builder_->apply(Linear{}, {x, s.weight("weight")}));
 }
 
 Value Scope::rms_norm(std::string_view name, Value x, float eps, float offset) const {

@@ -69,6 +69,7 @@ class Scope {
 
  private:
   std::string full(std::string_view name) const;
+  Value scaled(Value y) const;  // times this weight's own scale, where the file has one
   Builder* builder_;
   std::string path_;
 };

@@ -42,7 +42,11 @@ struct Llama {
         window(windows(c, d.layers)),
         has_rope(rope_layers(c, d.layers)),
         act(activation(c, "hidden_act", "silu")),
-        interleaved(c.dialect().rope_interleaved) {}
+        interleaved(c.dialect().rope_interleaved) {
+    // Dynamic scaling stretches the context by its factor; the other scalings say the stretched one in the config.
+    if (rope_spec_.kind == graph::RopeSpec::Kind::dynamic)
+      d.context = static_cast<int64_t>(static_cast<double>(d.context) * rope_spec_.factor);
+  }
 
   Value attention(Scope s, Value x, Step& step, int64_t layer) const {
     auto project = [&](const char* name, const char* norm, int64_t n) {

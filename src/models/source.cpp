@@ -94,13 +94,19 @@ std::shared_ptr<const Model> Model::open(const std::filesystem::path& path) {
 }
 
 graph::Graph Model::build(bool hidden_states) const {
-  Network network = family_->load(config_, *source_);
-  Builder builder(*source_);
-  Step step(builder, hidden_states);
-  builder.output("logits", network.logits(Scope(builder, ""), step));
-  graph::Graph g = builder.take();
-  g.verify();
-  return g;
+  try {
+    Network network = family_->load(config_, *source_);
+    Builder builder(*source_);
+    Step step(builder, hidden_states);
+    builder.output("logits", network.logits(Scope(builder, ""), step));
+    graph::Graph g = builder.take();
+    g.verify();
+    return g;
+  } catch (const Error& e) {  // the graph knows shapes, not files
+    std::string file = path_.string();
+    if (std::string_view(e.what()).find(file) != std::string_view::npos) throw;
+    fail(e.code(), "{}: {}", printable(file, 200), e.what());
+  }
 }
 
 int64_t Model::parameters() const {
