@@ -202,6 +202,7 @@ def main():
     blank = {c for c, t in clean.items() if t == "a a"}
     cjk = set(per_code_point(normalizers.BertNormalizer(False, True, False, False)))
     lower = per_code_point(normalizers.Lowercase())
+    bert_accent = {c for c, t in per_code_point(normalizers.BertNormalizer(False, False, True, False)).items() if not t}
     canonical = {c: t for c, t in per_code_point(nfd).items() if not 0xAC00 <= c < 0xD7A4}
     compatible = {c: t for c, t in per_code_point(nfkd).items() if not 0xAC00 <= c < 0xD7A4}
     composed = set(per_code_point(nfc))
@@ -221,7 +222,7 @@ def main():
     flag_sets = [white, numeric, punct, drop, blank, cjk, accent, word, posix["alpha"], posix["punct"], posix["graph"], posix["print"],
                  composed | second | {c for c in range(LIMIT) if ccc[c]},
                  compat_composed | second | {c for c in range(LIMIT) if ccc[c]},
-                 pictographic, set(lower)]
+                 pictographic, bert_accent - set(canonical)]
     flags = [0] * LIMIT
     for bit, members in enumerate(flag_sets):
         for c in members:

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "text/tokenizer.h"
 
@@ -12,14 +11,13 @@ namespace tenon::text {
 class DecodeStream {
  public:
   DecodeStream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens);
-  std::string push(int32_t id);  // the piece that is certain now; may be empty
-  std::string finish();          // what was held back; the joined pieces equal Tokenizer::decode of all ids
+  // The piece that is certain now; may be empty. Throws Error{invalid_argument} for an id out of range.
+  std::string push(int32_t id);
+  std::string finish();  // what was held back; the joined pieces equal Tokenizer::decode of all ids
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
-  bool skip_special_tokens_;
-  std::vector<int32_t> pending_;
-  std::string shown_;
+  std::unique_ptr<TokenStream> stream_;
 };
 
 }  // namespace tenon::text

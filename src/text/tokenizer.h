@@ -1,4 +1,5 @@
-// Text <-> token ids, exactly as the model's own tokenizer: normalizer -> pre-tokenizer -> model -> post-processor -> decoder.
+// Text <-> token ids, exactly as the model's own tokenizer: normalizer -> pre-tokenizer -> model -> post-processor ->
+// decoder.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -33,6 +34,14 @@ struct ContentSpan {
 
 class DecodeStream;
 
+// Decoding of one sequence under way; what DecodeStream runs.
+class TokenStream {
+ public:
+  virtual ~TokenStream() = default;
+  virtual std::string push(int32_t id) = 0;
+  virtual std::string finish() = 0;
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -51,14 +60,14 @@ class Tokenizer {
   // Always valid UTF-8. Ids out of range throw Error{invalid_argument}.
   virtual std::string decode(std::span<const int32_t> ids, bool skip_special_tokens = false) const = 0;
 
-  virtual int32_t vocab_size() const = 0;                            // one past the largest id
-  virtual std::string token(int32_t id) const = 0;                   // as the vocabulary spells it; "" for holes
+  virtual int32_t vocab_size() const = 0;           // one past the largest id
+  virtual std::string token(int32_t id) const = 0;  // as the vocabulary spells it; "" for holes
   virtual std::optional<int32_t> id(std::string_view token) const = 0;
   virtual bool is_special(int32_t id) const = 0;
   virtual std::optional<int32_t> bos_id() const = 0;
-  virtual const std::vector<int32_t>& eos_ids() const = 0;           // generation stops at any of them
-  virtual bool adds_bos() const = 0;                                 // add_special_tokens would put BOS first
-  virtual size_t memory_bytes() const = 0;                           // heap held by the loaded tokenizer
+  virtual const std::vector<int32_t>& eos_ids() const = 0;  // generation stops at any of them
+  virtual bool adds_bos() const = 0;                        // add_special_tokens would put BOS first
+  virtual size_t memory_bytes() const = 0;                  // heap held by the loaded tokenizer
 
   // Chat templates found beside the vocabulary: (name, source); the unnamed one is "default".
   virtual const std::vector<std::pair<std::string, std::string>>& chat_templates() const = 0;
@@ -66,6 +75,8 @@ class Tokenizer {
 
  protected:
   friend class DecodeStream;
+  // The stream must not outlive the tokenizer.
+  virtual std::unique_ptr<TokenStream> stream(bool skip_special_tokens) const = 0;
 };
 
 }  // namespace tenon::text

@@ -1,4 +1,5 @@
-// The tokenizers against the reference libraries: every row of the committed cases, and of the full kit where it is present.
+// The tokenizers against the reference libraries: every row of the committed cases, and of the full kit where it is
+// present.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -47,7 +48,9 @@ void check_encoding(const Tokenizer& t, const Json& row, const EncodeOptions& op
     return;
   }
   if (refused) return r.fail("accepted what the reference refuses: " + show(row));
-  if (Json(e.ids) != row["ids"]) return r.fail("ids of " + show(row["text"]) + show(options.parse_special) + " are " + show(e.ids) + ", wanted " + show(row["ids"]));
+  if (Json(e.ids) != row["ids"])
+    return r.fail("ids of " + show(row["text"]) + show(options.parse_special) + " are " + show(e.ids) + ", wanted " +
+                  show(row["ids"]));
   if (row.contains("type_ids") && Json(e.type_ids) != row["type_ids"])
     r.fail("type ids of " + show(row["text"]) + " are " + show(e.type_ids) + ", wanted " + show(row["type_ids"]));
 }
@@ -58,7 +61,8 @@ void check_decoding(const Tokenizer& t, const Json& row, Report& r) {
   for (auto [key, skip] : {std::pair{"decoded", false}, {"decoded_skip_special", true}}) {
     if (!row.contains(key)) continue;
     std::string got = t.decode(ids, skip);
-    if (got != row[key].get<std::string>()) r.fail(std::string(key) + " of " + show(row["ids"]) + " is " + show(got) + ", wanted " + show(row[key]));
+    if (got != row[key].get<std::string>())
+      r.fail(std::string(key) + " of " + show(row["ids"]) + " is " + show(got) + ", wanted " + show(row[key]));
   }
   if (row.contains("tokens") && row["tokens"].is_array()) {
     Json tokens = Json::array();
@@ -102,8 +106,10 @@ void check_stream(const std::shared_ptr<const Tokenizer>& t, const fs::path& fil
       }
     }
     all += stream.finish();
-    if (all != row["full"].get<std::string>()) r.fail("stream " + show(row["ids"]) + " gives " + show(all) + ", wanted " + show(row["full"]));
-    else if (early) r.fail("stream shows text early: " + show(pieces) + ", wanted " + show(row["pieces"]));
+    if (all != row["full"].get<std::string>())
+      r.fail("stream " + show(row["ids"]) + " gives " + show(all) + ", wanted " + show(row["full"]));
+    else if (early)
+      r.fail("stream shows text early: " + show(pieces) + ", wanted " + show(row["pieces"]));
   }
 }
 
@@ -122,15 +128,19 @@ void check_folder(const fs::path& folder) {
       ADD_FAILURE() << e.what();
       continue;
     }
-    const bool second_form = std::string_view(name) == "tokenizer.model" && fs::exists(folder / "cases_sentencepiece.jsonl");
+    const bool second_form =
+        std::string_view(name) == "tokenizer.model" && fs::exists(folder / "cases_sentencepiece.jsonl");
     for (const char* cases : {"cases.jsonl", "cases_sentencepiece.jsonl", "pairs_padding.jsonl", "stream.jsonl"}) {
       if (!fs::exists(folder / cases)) continue;
       const bool sentencepiece = std::string_view(cases) == "cases_sentencepiece.jsonl";
       if (second_form != sentencepiece && (sentencepiece || second_form)) continue;
       Report r;
-      if (std::string_view(cases) == "stream.jsonl") check_stream(t, folder / cases, r);
-      else check_cases(*t, folder / cases, r);
-      EXPECT_EQ(r.wrong, 0) << folder.filename() << "/" << name << " " << cases << ": " << r.wrong << " of " << r.rows << r.first;
+      if (std::string_view(cases) == "stream.jsonl")
+        check_stream(t, folder / cases, r);
+      else
+        check_cases(*t, folder / cases, r);
+      EXPECT_EQ(r.wrong, 0) << folder.filename() << "/" << name << " " << cases << ": " << r.wrong << " of " << r.rows
+                            << r.first;
       std::printf("%-40s %-16s %-28s %d of %d\n", folder.filename().c_str(), name, cases, r.rows - r.wrong, r.rows);
     }
   }

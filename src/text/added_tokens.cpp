@@ -1,0 +1,164 @@
+#include "text/added_tokens.h"
+
+#include <algorithm>
+
+#include "text/unicode.h"
+
+namespace tenon::text {
+
+void StringFinder::build(std::vector<std::pair<std::string, uint32_t>> strings) {
+  nodes_.clear();
+  edges_.clear();
+  std::fill(std::begin(starts_), std::end(starts_), false);
+  if (strings.empty()) return;
+  std::stable_sort(strings.begin(), strings.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  // Breadth first over ranges of the sorted list that share a prefix.
+  struct Range {
+    size_t begin, end, depth, node;
+  };
+  nodes_.push_back({0, kNone, 0});
+  edges_.push_back(0);
+  std::vector<Range> queue{{0, strings.size(), 0, 0}};
+  for (size_t q = 0; q < queue.size(); ++q) {
+    Range r = queue[q];
+    while (r.begin < r.end && strings[r.begin].first.size() == r.depth)
+      nodes_[r.node].value = strings[r.begin++].second;
+    nodes_[r.node].first_child = static_cast<uint32_t>(nodes_.size());
+    for (size_t i = r.begin; i < r.end;) {
+      char c = strings[i].first[r.depth];
+      size_t j = i;
+      while (j < r.end && strings[j].first[r.depth] == c) ++j;
+      queue.push_back({i, j, r.depth + 1, nodes_.size()});
+      nodes_.push_back({0, kNone, 0});
+      edges_.push_back(c);
+      ++nodes_[r.node].children;
+      if (r.depth == 0) starts_[static_cast<uint8_t>(c)] = true;
+      i = j;
+    }
+  }
+  nodes_.shrink_to_fit();
+  edges_.shrink_to_fit();
+}
+
+bool StringFinder::longest_at(std::string_view text, Match& match) const {
+  if (nodes_.empty()) return false;
+  bool found = false;
+  const Node* node = nodes_.data();
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char* first = edges_.data() + node->first_child;
+    const char* last = first + node->children;
+    const char* it = std::find(first, last, text[i]);
+    if (it == last) break;
+    node = &nodes_[static_cast<size_t>(it - edges_.data())];
+    if (node->value != kNone) {
+      match = {0, i + 1, node->value};
+      found = true;
+    }
+  }
+  return found;
+}
+
+bool StringFinder::next(std::string_view text, size_t from, Match& match) const {
+  if (nodes_.empty()) return false;
+  for (size_t at = from; at < text.size(); ++at) {
+    if (!starts_[static_cast<uint8_t>(text[at])] || !longest_at(text.substr(at), match)) continue;
+    match.begin += at;
+    match.end += at;
+    return true;
+  }
+  return false;
+}
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  for (uint32_t i = 0; i < tokens_.size(); ++i) by_id_.push_back({tokens_[i].id, i});
+  std::stable_sort(by_id_.begin(), by_id_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+void AddedTokens::build(const std::vector<std::string>& normalized_contents) {
+  std::vector<std::pair<std::string, uint32_t>> raw, normalized;
+  for (uint32_t i = 0; i < tokens_.size(); ++i) {
+    const std::string& content = tokens_[i].normalized ? normalized_contents[i] : tokens_[i].content;
+    if (!content.empty()) (tokens_[i].normalized ? normalized : raw).push_back({content, i});
+  }
+  raw_.build(std::move(raw));
+  normalized_.build(std::move(normalized));
+}
+
+const AddedToken* AddedTokens::by_id(int32_t id) const {
+  auto it = std::lower_bound(by_id_.begin(), by_id_.end(), std::pair<int32_t, uint32_t>(id, 0));
+  return it != by_id_.end() && it->first == id ? &tokens_[it->second] : nullptr;
+}
+
+const AddedToken* AddedTokens::by_content(std::string_view content) const {
+  for (const AddedToken& t : tokens_)
+    if (t.content == content) return &t;
+  return nullptr;
+}
+
+size_t AddedTokens::memory_bytes() const {
+  size_t n = tokens_.capacity() * sizeof(AddedToken) + by_id_.capacity() * sizeof(by_id_[0]) + raw_.memory_bytes() +
+             normalized_.memory_bytes();
+  for (const AddedToken& t : tokens_)
+    if (t.content.capacity() > 15) n += t.content.capacity() + 1;
+  return n;
+}
+
+namespace {
+
+bool word_before(std::string_view text, size_t at) {
+  return at > 0 && has_flag(decode_utf8_before(text.data() + at).value, kWord);
+}
+bool word_after(std::string_view text, size_t at) {
+  return at < text.size() && has_flag(decode_utf8(text.data() + at).value, kWord);
+}
+
+size_t skip_space_before(std::string_view text, size_t at, size_t limit) {
+  while (at > limit) {
+    CodePoint c = decode_utf8_before(text.data() + at);
+    if (!(scan_class(c.value) & kSpace)) break;
+    at -= c.bytes;
+  }
+  return at;
+}
+
+size_t skip_space_after(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    CodePoint c = decode_utf8(text.data() + at);
+    if (!(scan_class(c.value) & kSpace)) break;
+    at += c.bytes;
+  }
+  return at;
+}
+
+bool touches(std::span<const ContentSpan> content, size_t begin, size_t end) {
+  auto it =
+      std::upper_bound(content.begin(), content.end(), begin, [](size_t b, const ContentSpan& s) { return b < s.end; });
+  return it != content.end() && it->begin < end;
+}
+
+}  // namespace
+
+void AddedTokens::cut(std::string_view text, bool normalized, bool parse_special, std::span<const ContentSpan> content,
+                      std::vector<Segment>& out) const {
+  const StringFinder& finder = normalized ? normalized_ : raw_;
+  size_t done = 0, from = 0;
+  StringFinder::Match m;
+  while (finder.next(text, from, m)) {
+    const AddedToken& t = tokens_[m.value];
+    from = m.end;
+    if (t.special && !parse_special) continue;
+    if (t.special && touches(content, m.begin, m.end)) {
+      from = m.begin + 1;
+      continue;
+    }
+    if (t.single_word && (word_before(text, m.begin) || word_after(text, m.end))) continue;
+    size_t begin = t.lstrip ? std::max(skip_space_before(text, m.begin, 0), done) : m.begin;
+    size_t end = t.rstrip ? skip_space_after(text, m.end) : m.end;
+    if (done < begin) out.push_back({done, begin, -1});
+    out.push_back({begin, end, static_cast<int32_t>(m.value)});
+    done = end;
+  }
+  if (done < text.size()) out.push_back({done, text.size(), -1});
+}
+
+}  // namespace tenon::text

@@ -1,0 +1,224 @@
+#include "text/bpe.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "text/byte_alphabet.h"
+#include "text/unicode.h"
+
+namespace tenon::text {
+namespace {
+
+// Up to here scanning for the least key beats a heap.
+constexpr size_t kShortPiece = 48;
+
+std::string byte_token(int byte) { return fmt::format("<0x{:02X}>", byte); }
+
+}  // namespace
+
+void MergeTable::reserve(size_t merges) { slots_.assign(merges + merges / 2 + 2, Slot{~0u, ~0u, kNoMerge}); }
+
+void MergeTable::add(uint32_t left, uint32_t right, uint32_t rank, uint32_t merged) {
+  size_t i = slot(left, right);
+  while (slots_[i].key != kNoMerge && !(slots_[i].left == left && slots_[i].right == right))
+    i = i + 1 == slots_.size() ? 0 : i + 1;
+  slots_[i] = {left, right, static_cast<uint64_t>(rank) << 32 | merged};
+}
+
+int32_t MergeReader::find(std::string_view token) const {
+  int32_t id = vocabulary_.find_spelled(token);
+  if (id < 0)
+    fail(ErrorCode::invalid_file, "{}: a merge uses or makes {}, which is not in the vocabulary", source_,
+         printable(token));
+  return id;
+}
+
+void MergeReader::add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank) {
+  std::string_view tail = right;
+  if (!prefix_.empty()) tail.remove_prefix(std::min(prefix_.size(), tail.size()));  // the reference cuts without a look
+  merged_.assign(left);
+  merged_ += tail;
+  table.add(static_cast<uint32_t>(find(left)), static_cast<uint32_t>(find(right)), rank,
+            static_cast<uint32_t>(find(merged_)));
+}
+
+void MergeReader::add_line(MergeTable& table, std::string_view line, uint32_t rank) {
+  size_t space = line.find(' ');
+  if (space == line.npos || line.find(' ', space + 1) != line.npos)
+    fail(ErrorCode::invalid_file, "{}: merge {} is not two tokens with a space between: {}", source_, rank,
+         printable(line));
+  add(table, line.substr(0, space), line.substr(space + 1), rank);
+}
+
+Bpe::Bpe(BpeOptions options, std::shared_ptr<const Vocabulary> vocabulary, MergeTable merges)
+    : options_(std::move(options)), vocabulary_(std::move(vocabulary)), merges_(std::move(merges)) {
+  const bool byte_level = vocabulary_->spelling() == Spelling::byte_level;
+  if (options_.has_unk) unk_id_ = vocabulary_->find_spelled(options_.unk_token);
+  if (byte_level) {
+    for (std::string* s : {&options_.continuing_prefix, &options_.end_suffix})
+      if (auto bytes = bytes_of_spelling(*s)) *s = *bytes;
+  }
+  plain_bytes_ = byte_level && options_.continuing_prefix.empty() && options_.end_suffix.empty() && !options_.has_unk &&
+                 !options_.byte_fallback;
+  byte_ids_.fill(-1);
+  for (int b = 0; b < 256; ++b) {
+    char c = static_cast<char>(b);
+    byte_ids_[static_cast<size_t>(b)] =
+        plain_bytes_ ? vocabulary_->find({&c, 1}) : vocabulary_->find_spelled(byte_token(b));
+  }
+  auto n = static_cast<size_t>(vocabulary_->size());
+  whole_ = std::make_unique<std::atomic<uint8_t>[]>(n);
+}
+
+size_t Bpe::memory_bytes() const {
+  return merges_.memory_bytes() + static_cast<size_t>(vocabulary_->size()) + sizeof(*this);
+}
+
+void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch& scratch) const {
+  if (piece.empty()) return;
+  int32_t id = vocabulary_->find(piece);
+  if (id >= 0) {
+    std::atomic<uint8_t>& whole = whole_[static_cast<size_t>(id)];
+    uint8_t known = options_.ignore_merges ? uint8_t{yes} : whole.load(std::memory_order_relaxed);
+    if (known == yes) {
+      out.push_back(id);
+      return;
+    }
+    split(piece, scratch.ids);
+    merge(scratch.ids, scratch);
+    if (known == unknown)
+      whole.store(scratch.ids.size() == 1 && scratch.ids[0] == static_cast<uint32_t>(id) ? yes : no,
+                  std::memory_order_relaxed);
+  } else {
+    split(piece, scratch.ids);
+    merge(scratch.ids, scratch);
+  }
+  out.insert(out.end(), scratch.ids.begin(), scratch.ids.end());
+}
+
+void Bpe::split(std::string_view piece, std::vector<uint32_t>& ids) const {
+  ids.clear();
+  if (plain_bytes_)
+    split_bytes(piece, ids);
+  else
+    split_characters(piece, ids);
+}
+
+// A byte without a token vanishes.
+void Bpe::split_bytes(std::string_view piece, std::vector<uint32_t>& ids) const {
+  for (char c : piece)
+    if (int32_t id = byte_ids_[static_cast<uint8_t>(c)]; id >= 0) ids.push_back(static_cast<uint32_t>(id));
+}
+
+bool Bpe::append_byte_tokens(std::string_view character, std::vector<uint32_t>& ids) const {
+  for (char c : character)
+    if (byte_ids_[static_cast<uint8_t>(c)] < 0) return false;
+  for (char c : character) ids.push_back(static_cast<uint32_t>(byte_ids_[static_cast<uint8_t>(c)]));
+  return true;
+}
+
+// Byte-level vocabularies: a unit is a byte; the others: a character. The pending unknown token is written late, after
+// byte tokens that follow it, as the reference does.
+void Bpe::split_characters(std::string_view piece, std::vector<uint32_t>& ids) const {
+  const bool bytes = vocabulary_->spelling() == Spelling::byte_level;
+  bool pending = false;
+  std::string unit;
+  for (size_t at = 0; at < piece.size();) {
+    size_t n = bytes ? 1 : decode_utf8(piece.data() + at).bytes;
+    unit.clear();
+    if (at > 0) unit += options_.continuing_prefix;
+    unit.append(piece, at, n);
+    if (at + n == piece.size()) unit += options_.end_suffix;
+    at += n;
+    int32_t id = vocabulary_->find(unit);
+    if (id >= 0) {
+      if (pending) ids.push_back(static_cast<uint32_t>(unk_id_));
+      pending = false;
+      ids.push_back(static_cast<uint32_t>(id));
+      continue;
+    }
+    if (options_.byte_fallback && append_byte_tokens(unit, ids)) continue;
+    if (!options_.has_unk) continue;
+    if (unk_id_ < 0)
+      fail(ErrorCode::invalid_argument,
+           "the unknown token {} is not in the vocabulary, and the text has a character without a token",
+           printable(options_.unk_token));
+    if (pending && !options_.fuse_unk) ids.push_back(static_cast<uint32_t>(unk_id_));
+    pending = true;
+  }
+  if (pending) ids.push_back(static_cast<uint32_t>(unk_id_));
+}
+
+void Bpe::merge(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+  if (ids.size() < 2) return;
+  if (ids.size() <= kShortPiece)
+    merge_short(ids, scratch);
+  else
+    merge_long(ids, scratch);
+}
+
+void Bpe::merge_short(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+  std::vector<uint64_t>& keys = scratch.keys;  // of (i, i + 1)
+  size_t n = ids.size();
+  keys.resize(n);
+  for (size_t i = 0; i + 1 < n; ++i) keys[i] = merges_.find(ids[i], ids[i + 1]);
+  while (n > 1) {
+    size_t best = 0;
+    uint64_t least = keys[0];
+    for (size_t i = 1; i + 1 < n; ++i)
+      if (keys[i] < least) least = keys[i], best = i;
+    if (least == MergeTable::kNoMerge) break;
+    ids[best] = static_cast<uint32_t>(least);
+    --n;
+    for (size_t i = best + 1; i < n; ++i) ids[i] = ids[i + 1], keys[i] = keys[i + 1];
+    if (best + 1 < n) keys[best] = merges_.find(ids[best], ids[best + 1]);
+    if (best > 0) keys[best - 1] = merges_.find(ids[best - 1], ids[best]);
+  }
+  ids.resize(n);
+}
+
+// The pieces are a linked list, candidate merges a heap by (rank, position); stale candidates are recognised by their
+// key.
+void Bpe::merge_long(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+  auto& links = scratch.links;
+  auto& heap = scratch.heap;
+  auto n = static_cast<int32_t>(ids.size());
+  auto after = [](const ModelScratch::Candidate& a, const ModelScratch::Candidate& b) {
+    return a.key >> 32 != b.key >> 32 ? a.key > b.key : a.at > b.at;
+  };
+  links.resize(ids.size());
+  heap.clear();
+  for (int32_t i = 0; i < n; ++i)
+    links[static_cast<size_t>(i)] = {i - 1, i + 1 < n ? i + 1 : -1, ids[static_cast<size_t>(i)]};
+  auto link = [&](int32_t i) -> ModelScratch::Link& { return links[static_cast<size_t>(i)]; };
+  auto key_at = [&](int32_t i) {
+    return link(i).next < 0 ? MergeTable::kNoMerge : merges_.find(link(i).id, link(link(i).next).id);
+  };
+  for (int32_t i = 0; i + 1 < n; ++i)
+    if (uint64_t key = key_at(i); key != MergeTable::kNoMerge) heap.push_back({key, i});
+  std::make_heap(heap.begin(), heap.end(), after);
+  auto push = [&](int32_t i) {
+    if (uint64_t key = key_at(i); key != MergeTable::kNoMerge) {
+      heap.push_back({key, i});
+      std::push_heap(heap.begin(), heap.end(), after);
+    }
+  };
+  constexpr uint32_t kGone = ~0u;
+  while (!heap.empty()) {
+    auto [key, at] = heap.front();
+    std::pop_heap(heap.begin(), heap.end(), after);
+    heap.pop_back();
+    if (link(at).id == kGone || key_at(at) != key) continue;
+    int32_t gone = link(at).next, next = link(gone).next;
+    link(at).id = static_cast<uint32_t>(key);
+    link(at).next = next;
+    link(gone).id = kGone;
+    if (next >= 0) link(next).previous = at;
+    if (link(at).previous >= 0) push(link(at).previous);
+    push(at);
+  }
+  ids.clear();
+  for (int32_t i = 0; i >= 0; i = link(i).next) ids.push_back(link(i).id);
+}
+
+}  // namespace tenon::text

@@ -1,0 +1,100 @@
+// Byte-pair encoding with a list of merges, as Hugging Face tokenizers' BPE model does it.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/model.h"
+#include "text/vocabulary.h"
+
+namespace tenon::text {
+
+// (left id, right id) -> rank and merged id.
+class MergeTable {
+ public:
+  static constexpr uint64_t kNoMerge = ~uint64_t{0};
+
+  void reserve(size_t merges);  // before the first add
+  // A pair that is there already gets the new rank, as in the reference.
+  void add(uint32_t left, uint32_t right, uint32_t rank, uint32_t merged);
+  // rank << 32 | merged id, so that the least is the next merge; kNoMerge.
+  uint64_t find(uint32_t left, uint32_t right) const {
+    if (slots_.empty()) return kNoMerge;
+    for (size_t i = slot(left, right);;) {
+      const Slot& s = slots_[i];
+      if (s.left == left && s.right == right) return s.key;
+      if (s.key == kNoMerge) return kNoMerge;
+      if (++i == slots_.size()) i = 0;
+    }
+  }
+  size_t memory_bytes() const { return slots_.capacity() * sizeof(Slot); }
+
+ private:
+  struct Slot {
+    uint32_t left, right;
+    uint64_t key;
+  };
+  size_t slot(uint32_t left, uint32_t right) const {
+    return slot_of(mix(static_cast<uint64_t>(left) << 32 | right, 0x9E3779B97F4A7C15), slots_.size());
+  }
+  std::vector<Slot> slots_;
+};
+
+// Fills a MergeTable from token strings as a file spells them.
+class MergeReader {
+ public:
+  MergeReader(const Vocabulary& vocabulary, std::string continuing_prefix, std::string_view source)
+      : vocabulary_(vocabulary), prefix_(std::move(continuing_prefix)), source_(source) {}
+  // Throws Error{invalid_file} when one of the tokens or what they merge to is not in the vocabulary.
+  void add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank);
+  void add_line(MergeTable& table, std::string_view line, uint32_t rank);  // "left right"
+
+ private:
+  int32_t find(std::string_view token) const;
+  const Vocabulary& vocabulary_;
+  std::string prefix_;
+  std::string_view source_;
+  std::string merged_;
+};
+
+struct BpeOptions {
+  std::string unk_token;  // "": none
+  bool has_unk = false;
+  std::string continuing_prefix, end_suffix;
+  bool fuse_unk = false, byte_fallback = false, ignore_merges = false;
+};
+
+class Bpe final : public TokenModel {
+ public:
+  Bpe(BpeOptions options, std::shared_ptr<const Vocabulary> vocabulary, MergeTable merges);
+
+  void encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch& scratch) const override;
+  std::string name() const override { return "BPE"; }
+  size_t memory_bytes() const override;
+
+ private:
+  enum Whole : uint8_t { unknown, yes, no };
+  void split(std::string_view piece, std::vector<uint32_t>& ids) const;
+  void split_bytes(std::string_view piece, std::vector<uint32_t>& ids) const;
+  void split_characters(std::string_view piece, std::vector<uint32_t>& ids) const;
+  void merge(std::vector<uint32_t>& ids, ModelScratch& scratch) const;
+  void merge_short(std::vector<uint32_t>& ids, ModelScratch& scratch) const;
+  void merge_long(std::vector<uint32_t>& ids, ModelScratch& scratch) const;
+  bool append_byte_tokens(std::string_view character, std::vector<uint32_t>& ids) const;
+
+  BpeOptions options_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  MergeTable merges_;
+  int32_t unk_id_ = -1;
+  bool plain_bytes_ = false;           // byte-level, no prefix, suffix or unknown token: a byte is its id
+  std::array<int32_t, 256> byte_ids_;  // of single bytes (byte-level) or of <0x..> tokens (fallback); -1
+  // Whether a token's own bytes encode to that token alone; learnt on the way (any thread, any order: the value is a
+  // fact).
+  std::unique_ptr<std::atomic<uint8_t>[]> whole_;
+};
+
+}  // namespace tenon::text

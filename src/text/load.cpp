@@ -1,0 +1,56 @@
+// Which reader a path goes to.
+#include <algorithm>
+
+#include "base/error.h"
+#include "text/spec.h"
+
+namespace tenon::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FileFormat {
+  const char* name;    // of the file inside of a model's folder; nullptr: only by ending
+  const char* ending;  // of a file given by itself; nullptr: only by name
+  TokenizerSpec (*read)(const fs::path&);
+};
+
+// In order of preference.
+constexpr FileFormat kFormats[] = {
+    {"tokenizer.json", ".json", read_tokenizer_json},
+};
+
+const FileFormat* format_of(const fs::path& file) {
+  std::string name = file.filename().string();
+  for (const FileFormat& f : kFormats)
+    if (f.name && name == f.name) return &f;
+  for (const FileFormat& f : kFormats)
+    if (f.ending && name.ends_with(f.ending)) return &f;
+  return nullptr;
+}
+
+fs::path find_file(const fs::path& folder) {
+  for (const FileFormat& f : kFormats)
+    if (f.name && fs::exists(folder / f.name)) return folder / f.name;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const FileFormat& f : kFormats)
+    for (const fs::path& p : files)
+      if (f.ending && std::string_view(f.ending) != ".json" && p.filename().string().ends_with(f.ending)) return p;
+  fail(ErrorCode::not_found, "{}: no tokenizer in this folder (looked for tokenizer.json and the other known files)",
+       folder.string());
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& path) {
+  std::error_code ec;
+  if (!fs::exists(path, ec)) fail(ErrorCode::not_found, "{}: no such file or folder", path.string());
+  fs::path file = fs::is_directory(path, ec) ? find_file(path) : path;
+  const FileFormat* format = format_of(file);
+  if (!format) fail(ErrorCode::unsupported, "{}: not a tokenizer file by its name", file.string());
+  return make_tokenizer(format->read(file));
+}
+
+}  // namespace tenon::text

@@ -1,0 +1,254 @@
+#include "text/scan.h"
+
+#include <cstdint>
+
+#include "text/unicode.h"
+
+namespace tenon::text {
+namespace {
+
+struct Char {
+  uint8_t klass;  // ScanClass bits
+  uint8_t bytes;
+};
+
+// The character at `p` < `end`.
+inline Char char_at(const char* p) {
+  auto b = static_cast<uint8_t>(*p);
+  if (b < 0x80) return {unicode_tables::kScanStage2[unicode_tables::kScanStage1[0] * 128u + b], 1};
+  CodePoint c = decode_utf8(p);
+  return {scan_class(c.value), static_cast<uint8_t>(c.bytes)};
+}
+
+inline const char* run_of(const char* p, const char* end, uint8_t classes) {
+  while (p < end) {
+    Char c = char_at(p);
+    if (!(c.klass & classes)) break;
+    p += c.bytes;
+  }
+  return p;
+}
+
+inline const char* run_without(const char* p, const char* end, uint8_t classes) {
+  while (p < end) {
+    Char c = char_at(p);
+    if (c.klass & classes) break;
+    p += c.bytes;
+  }
+  return p;
+}
+
+inline bool is_newline(char c) { return c == '\r' || c == '\n'; }
+
+// `p` is at a white space character. \s+(?!\S)|\s+
+inline const char* white_space(const char* p, const char* end) {
+  const char *at = p, *last = p;
+  while (at < end) {
+    Char c = char_at(at);
+    if (!(c.klass & kSpace)) break;
+    last = at;
+    at += c.bytes;
+  }
+  return at == end || last == p ? at : last;
+}
+
+// \s*[\r\n]+|\s+(?!\S)|\s+
+inline const char* white_space_lines(const char* p, const char* end, bool tail_is_one) {
+  const char *at = p, *last = p, *line = nullptr;
+  while (at < end) {
+    Char c = char_at(at);
+    if (!(c.klass & kSpace)) break;
+    last = at;
+    if (is_newline(*at)) line = at + 1;
+    at += c.bytes;
+  }
+  if (tail_is_one && at == end) return at;
+  if (line) return line;
+  return at == end || last == p ? at : last;
+}
+
+// Length of 's 't 're 've 'm 'll 'd at the apostrophe `p`; 0: none. Case-insensitive: U+017F folds to s.
+inline int contraction(const char* p, const char* end, bool ignore_case) {
+  auto n = end - p;
+  auto fold = [&](char c) { return ignore_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  if (n < 2) return 0;
+  char a = fold(p[1]);
+  if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
+  if (n < 3) return 0;
+  if (ignore_case && p[1] == '\xC5' && p[2] == '\xBF') return 3;
+  char b = fold(p[2]);
+  if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l')) return 3;
+  return 0;
+}
+
+struct Gpt2 {
+  static const char* next(const char* p, const char* end) {
+    if (*p == '\'')
+      if (int n = contraction(p, end, false)) return p + n;
+    const char* q = *p == ' ' && p + 1 < end ? p + 1 : p;
+    Char c = char_at(q);
+    if (c.klass & kLetter) return run_of(q + c.bytes, end, kLetter);
+    if (c.klass & kNumber) return run_of(q + c.bytes, end, kNumber);
+    if (!(c.klass & kSpace)) return run_without(q + c.bytes, end, kSpace | kLetter | kNumber);
+    return white_space(p, end);
+  }
+};
+
+inline const char* digits(const char* p, const char* end, int most) {
+  for (int i = 0; i < most && p < end; ++i) {
+    Char c = char_at(p);
+    if (!(c.klass & kNumber)) break;
+    p += c.bytes;
+  }
+  return p;
+}
+
+// `kMostDigits` 0: a run of any length. `kLetters`: what counts as a letter inside of words.
+template <int kMostDigits, uint8_t kLetters, bool kTailIsOne>
+struct LlamaLike {
+  static const char* next(const char* p, const char* end) {
+    if (*p == '\'')
+      if (int n = contraction(p, end, true)) return p + n;
+    Char c = char_at(p);
+    const char* q = p + c.bytes;
+    if (c.klass & kLetters) return run_of(q, end, kLetters);
+    if (c.klass & kNumber) return kMostDigits ? digits(p, end, kMostDigits) : run_of(q, end, kNumber);
+    Char d = q < end ? char_at(q) : Char{kSpace, 0};
+    if (!is_newline(*p) && (d.klass & kLetters)) return run_of(q + d.bytes, end, kLetters);
+    constexpr uint8_t kNotSymbol = kSpace | kNumber | kLetters;
+    if (*p == ' ' && !(d.klass & kNotSymbol)) return lines_after(run_without(q + d.bytes, end, kNotSymbol), end);
+    if (!(c.klass & kSpace)) return lines_after(run_without(q, end, kNotSymbol), end);
+    return white_space_lines(p, end, kTailIsOne);
+  }
+  static const char* lines_after(const char* p, const char* end) {
+    while (p < end && is_newline(*p)) ++p;
+    return p;
+  }
+};
+
+template <bool kContractions, int kMostDigits>
+struct CaseSplit {
+  static constexpr uint8_t kHead = kUpper | kOtherLetter | kMark, kTail = kLower | kOtherLetter | kMark;
+
+  // [head]*[tail]+ from `p`; nullptr: no match.
+  static const char* capitalised(const char* p, const char* end) {
+    const char *at = p, *both = nullptr;  // `both`: behind the last character of the head that may also be tail
+    while (at < end) {
+      Char c = char_at(at);
+      if (!(c.klass & kHead)) break;
+      at += c.bytes;
+      if (c.klass & kTail) both = at;
+    }
+    if (at < end && (char_at(at).klass & kTail)) return run_of(at, end, kTail);
+    return both;
+  }
+  // [head]+[tail]*
+  static const char* capitals(const char* p, const char* end) {
+    const char* at = run_of(p, end, kHead);
+    return at == p ? nullptr : run_of(at, end, kTail);
+  }
+  static const char* word(const char* p, const char* with_prefix, const char* end) {
+    for (auto* rule : {&capitalised, &capitals}) {
+      const char* q = with_prefix ? rule(with_prefix, end) : nullptr;
+      if (!q) q = rule(p, end);
+      if (!q) continue;
+      if (kContractions && q < end && *q == '\'') q += contraction(q, end, true);
+      return q;
+    }
+    return nullptr;
+  }
+
+  static const char* next(const char* p, const char* end) {
+    Char c = char_at(p);
+    const char* q = p + c.bytes;
+    const bool prefix = !(c.klass & (kLetter | kNumber)) && !is_newline(*p) && q < end;
+    if (const char* w = word(p, prefix ? q : nullptr, end)) return w;
+    if (c.klass & kNumber) return digits(p, end, kMostDigits);
+    constexpr uint8_t kNotSymbol = kSpace | kNumber | kLetter;
+    Char d = q < end ? char_at(q) : Char{kSpace, 0};
+    if (*p == ' ' && !(d.klass & kNotSymbol)) return lines_after(run_without(q + d.bytes, end, kNotSymbol), end);
+    if (!(c.klass & kNotSymbol)) return lines_after(run_without(q, end, kNotSymbol), end);
+    return white_space_lines(p, end, false);
+  }
+  static const char* lines_after(const char* p, const char* end) {
+    while (p < end && (is_newline(*p) || *p == '/')) ++p;
+    return p;
+  }
+};
+
+template <class Rule>
+void scan_with(std::string_view text, FunctionRef<void(std::string_view)> piece) {
+  const char* end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    const char* q = Rule::next(p, end);
+    piece({p, static_cast<size_t>(q - p)});
+    p = q;
+  }
+}
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define WORD "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CASED_HEAD "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED_TAIL "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+// A possessive or spelled-out form may mean the same; only the forms listed here are taken as known.
+struct Known {
+  std::string_view pattern;
+  Scanner scanner;
+  bool fancy_only;
+};
+constexpr Known kKnown[] = {
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", Scanner::gpt2, false},
+    {CONTRACTIONS WORD "\\p{N}" REST, Scanner::qwen2, false},
+    {CONTRACTIONS WORD "\\p{N}{1,3}" REST, Scanner::llama3, false},
+    {CONTRACTIONS WORD "\\p{N}+" REST, Scanner::llama3_all_digits, false},
+    {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| "
+                  "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     Scanner::qwen35, false},
+    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| "
+     "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s",
+     Scanner::cl100k, true},
+    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| "
+     "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+     Scanner::llama3, false},
+    {CASED_HEAD "*" CASED_TAIL "+" CONTRACTIONS "?|" CASED_HEAD "+" CASED_TAIL "*" CONTRACTIONS
+                "?|\\p{N}{1,3}" CASED_REST,
+     Scanner::o200k, false},
+    {CASED_HEAD "*" CASED_TAIL "+|" CASED_HEAD "+" CASED_TAIL "*|\\p{N}" CASED_REST, Scanner::tekken, false},
+};
+
+}  // namespace
+
+Scanner find_scanner(std::string_view pattern, RegexDialect dialect) {
+  for (const Known& k : kKnown)
+    if (k.pattern == pattern && !(k.fancy_only && dialect != RegexDialect::fancy)) return k.scanner;
+  return Scanner::none;
+}
+
+void scan(Scanner scanner, std::string_view text, FunctionRef<void(std::string_view)> piece) {
+  switch (scanner) {
+    case Scanner::none:
+      piece(text);
+      return;
+    case Scanner::gpt2:
+      return scan_with<Gpt2>(text, piece);
+    case Scanner::qwen2:
+      return scan_with<LlamaLike<1, kLetter, false>>(text, piece);
+    case Scanner::qwen35:
+      return scan_with<LlamaLike<1, kLetter | kMark, false>>(text, piece);
+    case Scanner::llama3:
+      return scan_with<LlamaLike<3, kLetter, false>>(text, piece);
+    case Scanner::llama3_all_digits:
+      return scan_with<LlamaLike<0, kLetter, false>>(text, piece);
+    case Scanner::cl100k:
+      return scan_with<LlamaLike<3, kLetter, true>>(text, piece);
+    case Scanner::o200k:
+      return scan_with<CaseSplit<true, 3>>(text, piece);
+    case Scanner::tekken:
+      return scan_with<CaseSplit<false, 1>>(text, piece);
+  }
+}
+
+}  // namespace tenon::text
