@@ -3,31 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <new>
-#include <numeric>
 #include <random>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "formats/checkpoint.h"
 #include "runtime/sampler.h"
+#include "support/count_allocations.h"
 #include "support/kit.h"
-
-// Every allocation of this program is counted.
-namespace {
-std::atomic<int64_t> g_allocations{0};
-}
-void* operator new(size_t n) {
-  ++g_allocations;
-  if (void* p = std::malloc(n ? n : 1)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace tenon::runtime {
 namespace {
@@ -179,12 +164,12 @@ TEST(Engine, AThousandDecodeStepsAllocateNothing) {
   int64_t before = 0;
   for (int i = 0; i < 1010; ++i) {
     if (e.length(0) == e.context()) e.reset(0);
-    if (i == 10) before = g_allocations.load();
+    if (i == 10) before = test::allocations();
     BatchItem item{0, {&token, 1}, 0, BatchItem::Outputs::last};
     e.step({&item, 1}, [&](const StepOutput& s) { token = sampler.next(s.logits, prompt, output); });
     output.push_back(token);
   }
-  EXPECT_EQ(g_allocations.load() - before, 0);
+  EXPECT_EQ(test::allocations() - before, 0);
 }
 
 TEST(Engine, AnEmptyPoolChangesNothing) {
