@@ -12,6 +12,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention.cpp"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -35,9 +36,15 @@ constexpr int64_t padded(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
 // ---- A tile's keys and values as floats.
 
 template <class Stored, class Widen>
-HWY_INLINE void widen(const Stored* from, float* to, int64_t n, const Widen& one) {
+HWY_INLINE void widen(const Stored* from, float* to, int64_t n, const Widen& one, int64_t ahead = 0) {
   const hn::Rebind<Stored, Floats> narrow;
+  constexpr int64_t kLine = 64 / sizeof(Stored);
   int64_t i = 0;
+  for (; i + kLine <= n; i += kLine) {
+    hwy::Prefetch(reinterpret_cast<const std::byte*>(from + i) + ahead);
+    TENON_UNROLL
+    for (int64_t j = 0; j < kLine; j += kLanes) hn::StoreU(one(hn::LoadU(narrow, from + i + j)), kFloats, to + i + j);
+  }
   for (; i + kLanes <= n; i += kLanes) hn::StoreU(one(hn::LoadU(narrow, from + i)), kFloats, to + i);
   if (i == n) return;
   alignas(64) Stored rest[kLanes] = {};
@@ -90,20 +97,21 @@ struct Dequantise {
   }
 };
 
-HWY_INLINE void widen(KvType type, const std::byte* from, float* to, int64_t n) {
+HWY_INLINE void widen(KvType type, const std::byte* from, float* to, int64_t n, int64_t ahead = 0) {
   if (type == KvType::bf16)
-    widen(reinterpret_cast<const uint16_t*>(from), to, n, WidenBf16{});
+    widen(reinterpret_cast<const uint16_t*>(from), to, n, WidenBf16{}, ahead);
   else if (type == KvType::f16)
-    widen(reinterpret_cast<const uint16_t*>(from), to, n, WidenF16{});
+    widen(reinterpret_cast<const uint16_t*>(from), to, n, WidenF16{}, ahead);
   else
-    widen(reinterpret_cast<const float*>(from), to, n, Same{});
+    widen(reinterpret_cast<const float*>(from), to, n, Same{}, ahead);
 }
 
 // [head_dim][32]
-HWY_INLINE const float* load_keys(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to) {
+HWY_INLINE const float* load_keys(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to,
+                                  int64_t ahead) {
   if (kv.type == KvType::f32) return reinterpret_cast<const float*>(head);
   if (kv.type != KvType::q8) {
-    widen(kv.type, head, to, kv.head_dim * kTile);
+    widen(kv.type, head, to, kv.head_dim * kTile, ahead);
     return to;
   }
   alignas(64) float scales[kTile];
@@ -117,15 +125,16 @@ HWY_INLINE const float* load_keys(const KvShape& kv, const KvLayout& layout, con
 }
 
 // [32][padded head_dim]; what lies between head_dim and the padding is never used.
-HWY_INLINE const float* load_values(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to) {
+HWY_INLINE const float* load_values(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to,
+                                    int64_t ahead) {
   const int64_t dim = kv.head_dim, stride = padded(dim);
   const std::byte* codes = head + layout.v;
   if (kv.type == KvType::f32 && stride == dim) return reinterpret_cast<const float*>(codes);
   if (kv.type != KvType::q8) {
     if (stride == dim)
-      widen(kv.type, codes, to, dim * kTile);
+      widen(kv.type, codes, to, dim * kTile, ahead);
     else
-      for (int64_t j = 0; j < kTile; ++j) widen(kv.type, codes + j * dim * layout.element, to + j * stride, dim);
+      for (int64_t j = 0; j < kTile; ++j) widen(kv.type, codes + j * dim * layout.element, to + j * stride, dim, ahead);
     return to;
   }
   for (int64_t j = 0; j < kTile; ++j)
@@ -310,17 +319,22 @@ void pack_queries(const AttendTask& t, float* to) {
   }
 }
 
+HWY_INLINE const std::byte* head_of(const AttendTask& t, int64_t tile) {
+  const KvShape& kv = t.call->kv;
+  const auto block = static_cast<uint64_t>(t.sequence->blocks[tile % t.sequence->block_count]);
+  return t.call->pool + block * kv_block_bytes(kv) + static_cast<uint64_t>(t.kv_head * kv_layout(kv).head_bytes);
+}
+
 HWY_INLINE void attend_tile(const AttendTask& t, const AttendScratch& s, const AttendPartial& p, int64_t tile) {
   const KvShape& kv = t.call->kv;
   const KvLayout layout = kv_layout(kv);
   const int64_t dim = kv.head_dim, first = tile * kTile;
-  const std::byte* head =
-      t.call->pool + static_cast<uint64_t>(t.sequence->blocks[tile % t.sequence->block_count]) * kv_block_bytes(kv) +
-      static_cast<uint64_t>(t.kv_head * layout.head_bytes);
+  const std::byte* head = head_of(t, tile);
+  const int64_t ahead = tile < t.position(t.rows() - 1) / kTile ? head_of(t, tile + 1) - head : 0;
   GroupTile g;
   g.call = t.call;
-  g.k = load_keys(kv, layout, head, s.k);
-  g.v = load_values(kv, layout, head, s.v);
+  g.k = load_keys(kv, layout, head, s.k, ahead);
+  g.v = load_values(kv, layout, head, s.v, ahead);
   g.scores = s.scores;
   for (int64_t base = 0; base < t.rows(); base += kGroupRows) {
     const int64_t rows = std::min<int64_t>(kGroupRows, t.rows() - base);
