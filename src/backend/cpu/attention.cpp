@@ -12,141 +12,15 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention.cpp"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+#include "backend/cpu/attention_span-inl.h"
+#include "backend/cpu/kv_widen-inl.h"
 #include "backend/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
-
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-constexpr int64_t kTile = kKvBlock;
-constexpr int64_t kTileVectors = kTile / kLanes;
-constexpr int64_t kSumLanes = 16;
-
-// Accumulators fill the registers: rows of a group x vectors of a block.
-constexpr bool kManyRegisters = kLanes == 16;
-constexpr int kGroupRows = kManyRegisters ? 8 : 6;
-constexpr int block_vectors(int rows) { return rows <= (kManyRegisters ? 4 : 3) ? 4 : 2; }
-
-constexpr int64_t padded(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
-
-// ---- A tile's keys and values as floats.
-
-template <class Stored, class Widen>
-HWY_INLINE void widen(const Stored* from, float* to, int64_t n, const Widen& one, int64_t ahead = 0) {
-  const hn::Rebind<Stored, Floats> narrow;
-  constexpr int64_t kLine = 64 / sizeof(Stored);
-  int64_t i = 0;
-  for (; i + kLine <= n; i += kLine) {
-    hwy::Prefetch(reinterpret_cast<const std::byte*>(from + i) + ahead);
-    TENON_UNROLL
-    for (int64_t j = 0; j < kLine; j += kLanes) hn::StoreU(one(hn::LoadU(narrow, from + i + j)), kFloats, to + i + j);
-  }
-  for (; i + kLanes <= n; i += kLanes) hn::StoreU(one(hn::LoadU(narrow, from + i)), kFloats, to + i);
-  if (i == n) return;
-  alignas(64) Stored rest[kLanes] = {};
-  alignas(64) float wide[kLanes];
-  std::memcpy(rest, from + i, static_cast<size_t>(n - i) * sizeof(Stored));
-  hn::Store(one(hn::Load(narrow, rest)), kFloats, wide);
-  std::memcpy(to + i, wide, static_cast<size_t>(n - i) * sizeof(float));
-}
-
-struct WidenBf16 {
-  template <class V>
-  HWY_INLINE Vec operator()(V v) const {
-    const hn::RebindToUnsigned<Floats> bits;
-    return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(bits, v)));
-  }
-};
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-struct WidenF16 {
-  template <class V>
-  HWY_INLINE Vec operator()(V v) const {
-    return hn::PromoteTo(kFloats, hn::BitCast(hn::Rebind<hwy::float16_t, Floats>(), v));
-  }
-};
-#else
-// Without the instruction: exponent and mantissa moved into place and scaled, which makes subnormals right; Highway's
-// own loses NaN.
-struct WidenF16 {
-  template <class V>
-  HWY_INLINE Vec operator()(V v) const {
-    const hn::RebindToUnsigned<Floats> bits;
-    const auto wide = hn::PromoteTo(bits, v);
-    const auto magnitude = hn::ShiftLeft<13>(hn::And(wide, hn::Set(bits, 0x7FFF)));
-    const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(bits, 0x8000)));
-    const Vec finite = hn::Mul(hn::BitCast(kFloats, magnitude), set(0x1p112f));
-    const Vec special = hn::BitCast(kFloats, hn::Or(magnitude, hn::Set(bits, 0x7F800000)));
-    const Vec value = hn::IfThenElse(hn::Ge(finite, set(65536.0f)), special, finite);
-    return hn::Or(value, hn::BitCast(kFloats, sign));
-  }
-};
-#endif
-struct Same {
-  HWY_INLINE Vec operator()(Vec v) const { return v; }
-};
-struct Dequantise {
-  Vec scale;
-  template <class V>
-  HWY_INLINE Vec operator()(V v) const {
-    const hn::RebindToSigned<Floats> integers;
-    return hn::Mul(hn::ConvertTo(kFloats, hn::PromoteTo(integers, v)), scale);
-  }
-};
-
-HWY_INLINE void widen(KvType type, const std::byte* from, float* to, int64_t n, int64_t ahead = 0) {
-  if (type == KvType::bf16)
-    widen(reinterpret_cast<const uint16_t*>(from), to, n, WidenBf16{}, ahead);
-  else if (type == KvType::f16)
-    widen(reinterpret_cast<const uint16_t*>(from), to, n, WidenF16{}, ahead);
-  else
-    widen(reinterpret_cast<const float*>(from), to, n, Same{}, ahead);
-}
-
-// [head_dim][32]
-HWY_INLINE const float* load_keys(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to,
-                                  int64_t ahead) {
-  if (kv.type == KvType::f32) return reinterpret_cast<const float*>(head);
-  if (kv.type != KvType::q8) {
-    widen(kv.type, head, to, kv.head_dim * kTile, ahead);
-    return to;
-  }
-  alignas(64) float scales[kTile];
-  for (int64_t d = 0; d < kv.head_dim; ++d) {
-    if (d % kKvGroup == 0) widen(KvType::f16, head + layout.k_scales + d / kKvGroup * kTile * 2, scales, kTile);
-    const auto* codes = reinterpret_cast<const int8_t*>(head) + d * kTile;
-    for (int64_t j = 0; j < kTile; j += kLanes)
-      widen(codes + j, to + d * kTile + j, kLanes, Dequantise{hn::Load(kFloats, scales + j)});
-  }
-  return to;
-}
-
-// [32][padded head_dim]; what lies between head_dim and the padding is never used.
-HWY_INLINE const float* load_values(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to,
-                                    int64_t ahead) {
-  const int64_t dim = kv.head_dim, stride = padded(dim);
-  const std::byte* codes = head + layout.v;
-  if (kv.type == KvType::f32 && stride == dim) return reinterpret_cast<const float*>(codes);
-  if (kv.type != KvType::q8) {
-    if (stride == dim)
-      widen(kv.type, codes, to, dim * kTile, ahead);
-    else
-      for (int64_t j = 0; j < kTile; ++j) widen(kv.type, codes + j * dim * layout.element, to + j * stride, dim, ahead);
-    return to;
-  }
-  for (int64_t j = 0; j < kTile; ++j)
-    for (int64_t g = 0; g < layout.groups; ++g) {
-      uint16_t scale;
-      std::memcpy(&scale, head + layout.v_scales + (j * layout.groups + g) * 2, sizeof scale);
-      const int64_t begin = g * kKvGroup, count = std::min(kKvGroup, dim - begin);
-      widen(reinterpret_cast<const int8_t*>(codes) + j * dim + begin, to + j * stride + begin, count,
-            Dequantise{set(f16_to_f32(scale))});
-    }
-  return to;
-}
 
 // ---- C[kRows][n] += A * B in registers, k ascending. A: kColumns ? [k][kRows] : [kRows][32]; B: [k][ldb].
 
@@ -280,8 +154,8 @@ HWY_INLINE void add_values(const GroupTile& t, int64_t stride) {
     return;
   }
   for (int r = 0; r < kRows; ++r) add_row(r, t.begin[r], begin);
-  multiply<kRows, block_vectors(kRows), false>(t.scores + begin, t.v + begin * stride, stride, end - begin, t.out,
-                                               stride, stride, false);
+  multiply<kRows, std::min(4, block_vectors(kRows)), false>(t.scores + begin, t.v + begin * stride, stride, end - begin,
+                                                            t.out, stride, stride, false);
   for (int r = 0; r < kRows; ++r) add_row(r, end, t.end[r]);
 }
 
@@ -353,6 +227,53 @@ HWY_INLINE void attend_tile(const AttendTask& t, const AttendScratch& s, const A
   }
 }
 
+// All rows see all positions of the span.
+HWY_INLINE bool all_see_span(const AttendTask& t, int64_t tile) {
+  return t.first_visible(t.rows() - 1) <= tile * kTile && (tile + kSpan) * kTile <= t.position(0) + 1;
+}
+
+template <class Matrix>
+HWY_INLINE void attend_span_groups(const AttendTask& t, const AttendScratch& s, const AttendPartial& p, const Matrix* k,
+                                   const Matrix* v) {
+  const int64_t dim = t.call->kv.head_dim;
+  for (int64_t base = 0; base < t.rows(); base += kGroupRows) {
+    const GroupSpan g{t.call,       s.queries + base * dim,    s.scores, p.out + base * padded(dim),
+                      p.max + base, s.lanes + base * kSumLanes};
+    attend_group_span<Matrix>(std::min<int64_t>(kGroupRows, t.rows() - base), g, k, v);
+  }
+}
+
+// Keys and values that one group uses are widened where they are used.
+template <class Matrix>
+HWY_INLINE void attend_span_in_place(const AttendTask& t, const AttendScratch& s, const AttendPartial& p,
+                                     int64_t tile) {
+  const int64_t v_offset = kv_layout(t.call->kv).v, last = t.position(t.rows() - 1) / kTile;
+  Matrix k[kSpan], v[kSpan];
+  for (int64_t i = 0; i < kSpan; ++i) {
+    const std::byte* head = head_of(t, tile + i);
+    const std::byte* next = head_of(t, std::min(tile + i + kSpan, last));
+    k[i] = {reinterpret_cast<const uint16_t*>(head), reinterpret_cast<const uint16_t*>(next)};
+    v[i] = {reinterpret_cast<const uint16_t*>(head + v_offset), reinterpret_cast<const uint16_t*>(next + v_offset)};
+  }
+  attend_span_groups(t, s, p, k, v);
+}
+
+HWY_INLINE void attend_span(const AttendTask& t, const AttendScratch& s, const AttendPartial& p, int64_t tile) {
+  const KvShape& kv = t.call->kv;
+  const bool in_place = t.rows() <= kGroupRows && padded(kv.head_dim) == kv.head_dim;
+  if (in_place && kv.type == KvType::bf16) return attend_span_in_place<Bf16Matrix>(t, s, p, tile);
+  if (in_place && kv.type == KvType::f16) return attend_span_in_place<F16Matrix>(t, s, p, tile);
+  const KvLayout layout = kv_layout(kv);
+  FloatMatrix k[kSpan], v[kSpan];
+  for (int64_t i = 0; i < kSpan; ++i) {
+    const std::byte* head = head_of(t, tile + i);
+    const int64_t ahead = tile + i < t.position(t.rows() - 1) / kTile ? head_of(t, tile + i + 1) - head : 0;
+    k[i] = {load_keys(kv, layout, head, s.k + i * kTile * kv.head_dim, ahead)};
+    v[i] = {load_values(kv, layout, head, s.v + i * kTile * padded(kv.head_dim), ahead)};
+  }
+  attend_span_groups(t, s, p, k, v);
+}
+
 // The tiles of one segment, in order, into p.
 void attend_segment(const AttendTask& t, const AttendScratch& s, int64_t segment, const AttendPartial& p) {
   const int64_t rows = t.rows(), begin = std::max(t.first_visible(0), segment * kSegment);
@@ -360,7 +281,14 @@ void attend_segment(const AttendTask& t, const AttendScratch& s, int64_t segment
   std::fill_n(p.out, rows * padded(t.call->kv.head_dim), 0.0f);
   std::fill_n(p.max, rows, kMinusInfinity);
   std::fill_n(s.lanes, rows * kSumLanes, 0.0f);
-  for (int64_t tile = begin / kTile; tile * kTile < end; ++tile) attend_tile(t, s, p, tile);
+  for (int64_t tile = begin / kTile; tile * kTile < end;) {
+    const bool together = all_see_span(t, tile) && (tile + kSpan) * kTile <= end;
+    if (together)
+      attend_span(t, s, p, tile);
+    else
+      attend_tile(t, s, p, tile);
+    tile += together ? kSpan : 1;
+  }
   for (int64_t r = 0; r < rows; ++r) p.sum[r] = sum_by_halves<kSumLanes>(s.lanes + r * kSumLanes);
 }
 
@@ -456,9 +384,9 @@ AttendScratch carve(Carver& c, const KvShape& kv, int64_t heads) {
                 padded_dim = (kv.head_dim + 15) / 16 * 16;
   AttendScratch s;
   s.queries = c.floats(rows * kv.head_dim);
-  s.k = c.floats(kv.head_dim * kKvBlock);
-  s.v = c.floats(padded_dim * kKvBlock);
-  s.scores = c.floats(kGroupRowsMost * kKvBlock);
+  s.k = c.floats(kv.head_dim * kKvBlock * kAttendSpan);
+  s.v = c.floats(padded_dim * kKvBlock * kAttendSpan);
+  s.scores = c.floats(kGroupRowsMost * kKvBlock * kAttendSpan);
   s.lanes = c.floats(rows * 16);
   s.segment = carve_partial(c, rows, padded_dim);
   s.total = carve_partial(c, rows, padded_dim);

@@ -6,6 +6,8 @@
 
 namespace tenon::cpu {
 
+constexpr int64_t kAttendSpan = 4;  // tiles that are taken together where all rows of a task see all of them
+
 // Consecutive rows of one sequence for all query heads that share a KV head. Task row r: position first + r / group,
 // head r % group.
 struct AttendTask {
@@ -35,9 +37,9 @@ struct AttendPartial {
 // One worker's. Sizes: attention.cpp.
 struct AttendScratch {
   float* queries = nullptr;  // per row group [head_dim][rows of the group]
-  float* k = nullptr;        // a tile's keys [head_dim][32]
-  float* v = nullptr;        // a tile's values [32][padded head_dim]
-  float* scores = nullptr;   // a row group's [rows][32]
+  float* k = nullptr;        // keys of a span's tiles [head_dim][32]
+  float* v = nullptr;        // values of a span's tiles [32][padded head_dim]
+  float* scores = nullptr;   // a row group's [rows][32 or a span's 128]
   float* lanes = nullptr;    // of the running sums [rows][16]
   AttendPartial segment, total;
 };
