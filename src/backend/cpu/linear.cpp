@@ -22,179 +22,297 @@ const GemmKernels& gemm_kernels() {
 
 namespace {
 
-// Elements of k unpacked at a time. Few rows of x: the tile stays in L1; many: in L2, and is paid for once per block of rows.
-constexpr int64_t kShortChunk = 512, kCodeChunk = 2048, kFloatChunk = 512;
-constexpr int64_t kFewRows = 8;
+// Elements of k of a tile: with its scales and the activations of a block of rows it stays in the first-level cache.
+constexpr int64_t kCodeChunk = 768, kFloatChunk = 256;
+// Bytes of weight that are worth another visit to the shared counter of a parallel loop.
+constexpr int64_t kPieceBytes = 64 << 10;
 
 bool uses_codes(DType dtype, bool f32_activations) { return !f32_activations && quant::block_form(dtype) != nullptr; }
 
-int64_t code_chunk(int64_t m, int64_t in) { return std::min(m <= kFewRows ? kShortChunk : kCodeChunk, in); }
+// Rows [first_row, first_row + 32) fill a tile's lanes; `lanes` of them are outputs, y starting at row `row`. The last tile of a
+// weight moves up so that it is whole: its lanes repeat rows of the tile before it, with the same bits.
+struct TileRows {
+  int64_t row, first_row;
+  Lanes lanes;
+  int count;  // fewer than 32 only where the weight has fewer
+
+  bool whole() const { return count == kTileRows; }
+};
+
+TileRows tile_rows(int64_t index, int64_t out) {
+  int64_t row = index * kTileRows;
+  if (row + kTileRows <= out) return {row, row, {0, kTileRows}, kTileRows};
+  int left = static_cast<int>(out - row);
+  if (out >= kTileRows) return {row, out - kTileRows, {kTileRows - left, left}, kTileRows};
+  return {row, row, {0, left}, left};
+}
+
+// Tiles a worker takes at a time: few enough that the last ones spread over all workers.
+int64_t tiles_per_piece(int64_t tiles, int64_t tile_bytes, int threads) {
+  int64_t most = std::max<int64_t>(1, tiles / (8 * threads));
+  return std::clamp<int64_t>(kPieceBytes / std::max<int64_t>(1, tile_bytes), 1, most);
+}
+
+void start_rows(const LinearCall& call, const TileRows& t) {
+  for (int64_t i = 0; i < call.m; ++i) std::memset(call.y + i * call.ldy + t.row, 0, static_cast<size_t>(t.lanes.count) * 4);
+}
+
+void add_bias(const LinearCall& call, const TileRows& t) {
+  if (!call.bias) return;
+  for (int64_t i = 0; i < call.m; ++i)
+    for (int64_t r = t.row; r < t.row + t.lanes.count; ++r) call.y[i * call.ldy + r] += call.bias[r];
+}
+
+// ---- integer codes --------------------------------------------------------------------------------------------------
 
 struct TileSizes {
   size_t codes, scale;
 };
-TileSizes tile_sizes(int64_t chunk) {
-  return {round_up(static_cast<size_t>(chunk) * kTileRows, 64), round_up(static_cast<size_t>(chunk) / 16 * kTileRows * 4, 64)};
+TileSizes tile_sizes(int64_t in, int group) {
+  // Blocks have at most kMaxBlock elements, so that one always fits.
+  static_assert(kCodeChunk >= quant::kMaxBlock);
+  auto chunk = static_cast<size_t>(std::min(kCodeChunk, in));
+  return {chunk * kTileRows, chunk / static_cast<size_t>(group) * kTileRows * 4};
 }
 
-size_t worker_bytes(DType dtype, int64_t in, bool f32_activations) {
-  // Decoding a row's chunk of floats goes through a row buffer; both uses share the space.
-  if (!uses_codes(dtype, f32_activations)) return static_cast<size_t>(kFloatChunk) * (kTileRows + 1) * 4;
-  TileSizes s = tile_sizes(std::min(kCodeChunk, in));
-  return s.codes + 2 * s.scale;
+size_t code_worker_bytes(int64_t in, int group) {
+  TileSizes s = tile_sizes(in, group);
+  return round_up(s.codes + 2 * s.scale, 64);
 }
 
 struct ActivationSizes {
-  size_t codes, scale, sum;
+  size_t codes, groups;  // bytes of the codes, of one of the three arrays of a number a group
+  size_t all() const { return codes + 3 * groups; }
 };
-ActivationSizes activation_sizes(int64_t m, int64_t in) {
+ActivationSizes activation_sizes(int64_t m, int64_t in, int group) {
   auto rows = static_cast<size_t>(m), n = static_cast<size_t>(in);
-  return {round_up(rows * n, 64), round_up(rows * ((n + 31) / 32) * 4, 64), round_up(rows * (n / 16) * 4, 64)};
+  return {round_up(rows * n, 64), round_up(rows * (n / static_cast<size_t>(group)) * 4, 64)};
 }
 
-void start_rows(const LinearCall& call, int64_t row, int row_count) {
-  for (int64_t i = 0; i < call.m; ++i) std::memset(call.y + i * call.ldy + row, 0, static_cast<size_t>(row_count) * 4);
+CodeRows code_rows(std::byte* memory, int64_t m, int64_t in, int group) {
+  ActivationSizes s = activation_sizes(m, in, group);
+  auto* groups = memory + s.codes;
+  return {reinterpret_cast<int8_t*>(memory),
+          reinterpret_cast<float*>(groups),
+          reinterpret_cast<float*>(groups + s.groups),
+          reinterpret_cast<int32_t*>(groups + 2 * s.groups),
+          in,
+          in / group};
 }
-
-void add_bias(const LinearCall& call, int64_t row, int row_count) {
-  if (!call.bias) return;
-  for (int64_t i = 0; i < call.m; ++i)
-    for (int r = 0; r < row_count; ++r) call.y[i * call.ldy + row + r] += call.bias[row + r];
-}
-
-// ---- integer codes --------------------------------------------------------------------------------------------------------------
 
 // Any block type, one block of one row at a time.
-void expand_tile(const quant::BlockForm& form, int block, int block_bytes, const std::byte* rows, int64_t stride, int row_count,
+void expand_tile(const quant::BlockForm& form, const DTypeInfo& d, int offset, const std::byte* rows, int64_t stride, int row_count,
                  int64_t blocks, const CodeTile& tile) {
   quant::Expanded e;
+  const int groups = d.block / form.group;
   if (row_count < kTileRows) {
-    std::memset(tile.codes, 0, static_cast<size_t>(blocks * block) * kTileRows);
-    std::memset(tile.scale, 0, static_cast<size_t>(blocks * block / form.group) * kTileRows * 4);
-    std::memset(tile.minimum, 0, static_cast<size_t>(blocks * block / form.group) * kTileRows * 4);
+    std::memset(tile.codes, 0, static_cast<size_t>(blocks * d.block) * kTileRows);
+    std::memset(tile.scale, 0, static_cast<size_t>(blocks * groups) * kTileRows * 4);
+    if (form.has_minimum) std::memset(tile.minimum, 0, static_cast<size_t>(blocks * groups) * kTileRows * 4);
   }
   for (int r = 0; r < row_count; ++r)
     for (int64_t b = 0; b < blocks; ++b) {
-      form.expand(rows + r * stride + b * block_bytes, e);
-      for (int k4 = 0; k4 < block / 4; ++k4) std::memcpy(tile.codes + ((b * block / 4 + k4) * kTileRows + r) * 4, e.codes + 4 * k4, 4);
-      for (int g = 0; g < block / form.group; ++g) {
-        int64_t at = (b * block / form.group + g) * kTileRows + r;
+      form.expand(rows + r * stride + b * d.bytes, e);
+      for (int i = 0; i < d.block; ++i) e.codes[i] = static_cast<int8_t>(e.codes[i] + offset);  // modulo 256
+      for (int k4 = 0; k4 < d.block / 4; ++k4)
+        std::memcpy(tile.codes + ((b * d.block / 4 + k4) * kTileRows + r) * 4, e.codes + 4 * k4, 4);
+      for (int g = 0; g < groups; ++g) {
+        int64_t at = (b * groups + g) * kTileRows + r;
         tile.scale[at] = e.scale[g];
         if (form.has_minimum) tile.minimum[at] = e.minimum[g];
       }
     }
 }
 
-void linear_codes(const LinearWeight& w, const LinearCall& call, ThreadPool& pool) noexcept {
-  const GemmKernels& kernels = gemm_kernels();
-  const quant::BlockForm& form = *quant::block_form(w.dtype);
-  const DTypeInfo& d = info(w.dtype);
-  ActivationSizes sizes = activation_sizes(call.m, w.in);
-  auto* codes = reinterpret_cast<int8_t*>(call.scratch);
-  auto* scale = reinterpret_cast<float*>(call.scratch + sizes.codes);
-  auto* sum = reinterpret_cast<int32_t*>(call.scratch + sizes.codes + sizes.scale);
-  std::byte* workers = call.scratch + sizes.codes + sizes.scale + sizes.sum;
-  pool.parallel_for(call.m, 4, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i)
-      kernels.quantise(call.x + i * call.ldx, w.in, codes + i * w.in, scale + i * ((w.in + 31) / 32), sum + i * (w.in / 16));
-  });
+class CodeLinear {
+ public:
+  CodeLinear(const LinearWeight& w, const LinearCall& call, int threads)
+      : weight_(w),
+        call_(call),
+        form_(*quant::block_form(w.dtype)),
+        type_(info(w.dtype)),
+        kernel_(gemm_kernels().codes(w.dtype)),
+        x_(code_rows(call.scratch, call.m, w.in, form_.group)),
+        workers_(call.scratch + activation_sizes(call.m, w.in, form_.group).all()),
+        stride_(w.in / type_.block * type_.bytes),
+        tiles_(ceil_div(w.out, kTileRows)),
+        grain_(tiles_per_piece(tiles_, kTileRows * stride_, threads)),
+        sizes_(tile_sizes(w.in, form_.group)),
+        worker_bytes_(code_worker_bytes(w.in, form_.group)) {}
 
-  const CodeRows x{codes, scale, sum, w.in};
-  const int64_t chunk = std::max<int64_t>(d.block, code_chunk(call.m, w.in) / d.block * d.block);
-  const int64_t stride = w.in / d.block * d.bytes, tiles = ceil_div(w.out, kTileRows);
-  const size_t per_worker = round_up(worker_bytes(w.dtype, w.in, false), 64);
-  pool.parallel_for(tiles, 1, [&](int64_t begin, int64_t end, int worker) {
-    std::byte* memory = workers + static_cast<size_t>(worker) * per_worker;
-    TileSizes t = tile_sizes(std::min(kCodeChunk, w.in));
-    CodeTile tile{reinterpret_cast<int8_t*>(memory), reinterpret_cast<float*>(memory + t.codes), reinterpret_cast<float*>(memory + t.codes + t.scale)};
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t row = i * kTileRows;
-      int row_count = static_cast<int>(std::min<int64_t>(kTileRows, w.out - row));
-      start_rows(call, row, row_count);
-      for (int64_t k = 0; k < w.in; k += chunk) {
-        int64_t blocks = std::min(chunk, w.in - k) / d.block;
-        const std::byte* from = w.rows + row * stride + k / d.block * d.bytes;
-        if (!kernels.unpack_codes(w.dtype, from, stride, row_count, blocks, tile))
-          expand_tile(form, d.block, d.bytes, from, stride, row_count, blocks, tile);
-        kernels.dot_codes(tile, form.group, form.has_minimum, blocks * d.block / form.group, x, k, call.m, call.y + row, call.ldy, row_count);
+  void run(ThreadPool& pool) const {
+    pool.parallel_for(call_.m, 4, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        gemm_kernels().quantise(call_.x + i * call_.ldx, weight_.in, form_.group, kernel_.offset, x_.row(i));
+    });
+    pool.parallel_for(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t i = begin; i < end; ++i) {
+        TileRows t = tile_rows(i, weight_.out);
+        if (call_.m == 1 && t.whole() && kernel_.dot_row) one_row(t);
+        else many_rows(t, workers_ + static_cast<size_t>(worker) * worker_bytes_);
+        add_bias(call_, t);
       }
-      add_bias(call, row, row_count);
+    });
+  }
+
+ private:
+  void one_row(const TileRows& t) const {
+    float y[kTileRows];
+    kernel_.dot_row(weight_.rows + t.first_row * stride_, stride_, weight_.in / type_.block, x_, y);
+    std::memcpy(call_.y + t.row, y + t.lanes.first, static_cast<size_t>(t.lanes.count) * 4);
+  }
+
+  void many_rows(const TileRows& t, std::byte* memory) const {
+    CodeTile tile{reinterpret_cast<uint8_t*>(memory), reinterpret_cast<float*>(memory + sizes_.codes),
+                  reinterpret_cast<float*>(memory + sizes_.codes + sizes_.scale)};
+    start_rows(call_, t);
+    const int64_t all = weight_.in / type_.block;
+    const int64_t pieces = ceil_div(weight_.in, kCodeChunk / type_.block * type_.block), step = ceil_div(all, pieces);
+    for (int64_t block = 0; block < all; block += step) {
+      int64_t blocks = std::min(step, all - block);
+      const std::byte* from = weight_.rows + t.first_row * stride_ + block * type_.bytes;
+      if (t.whole() && kernel_.unpack) kernel_.unpack(from, stride_, blocks, tile);
+      else expand_tile(form_, type_, kernel_.offset, from, stride_, t.count, blocks, tile);
+      kernel_.dot(tile, blocks * type_.block / form_.group, x_, block * type_.block / form_.group, call_.m, call_.y + t.row, call_.ldy,
+                  t.lanes);
     }
-  });
-}
+  }
 
-// ---- floats -------------------------------------------------------------------------------------------------------------------
+  const LinearWeight& weight_;
+  const LinearCall& call_;
+  const quant::BlockForm& form_;
+  const DTypeInfo& type_;
+  const CodeKernel& kernel_;
+  CodeRows x_;
+  std::byte* workers_;
+  int64_t stride_, tiles_, grain_;
+  TileSizes sizes_;
+  size_t worker_bytes_;
+};
 
-void decode_tile(const LinearWeight& w, int64_t row, int row_count, int64_t k, int64_t n, float* tile, float* line) {
-  const DTypeInfo& d = info(w.dtype);
-  if (row_count < kTileRows) std::memset(tile, 0, static_cast<size_t>(n) * kTileRows * 4);
-  // Sub-byte elements of a row need not start at a byte: such rows are decoded from the block that holds them.
-  for (int r = 0; r < row_count; ++r) {
-    int64_t element = (row + r) * w.in + k, skip = element % d.block;
-    int64_t whole = ceil_div(skip + n, d.block) * d.block;
-    if (skip == 0 && whole == n) {
-      decode(w.dtype, w.rows + element / d.block * d.bytes, line, n);
-      for (int64_t i = 0; i < n; ++i) tile[i * kTileRows + r] = line[i];
+// ---- floats ---------------------------------------------------------------------------------------------------------
+
+// A tile of f32 and, behind it, a row buffer for decoding.
+constexpr size_t kFloatWorkerBytes = static_cast<size_t>(kFloatChunk) * (kTileRows + 1) * 4;
+
+class FloatLinear {
+ public:
+  FloatLinear(const LinearWeight& w, const LinearCall& call, int threads)
+      : weight_(w),
+        call_(call),
+        type_(info(w.dtype)),
+        kernels_(gemm_kernels()),
+        kernel_(kernels_.floats(w.dtype)),
+        stride_(w.in * type_.bytes / type_.block),
+        tiles_(ceil_div(w.out, kTileRows)),
+        grain_(tiles_per_piece(tiles_, kTileRows * stride_, threads)) {}
+
+  void run(ThreadPool& pool) const {
+    pool.parallel_for(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
+      auto* tile = reinterpret_cast<float*>(call_.scratch + static_cast<size_t>(worker) * kFloatWorkerBytes);
+      for (int64_t i = begin; i < end; ++i) {
+        // Panels are padded: there the last tile stays where it is.
+        TileRows t = tile_rows(i, weight_.out);
+        if (weight_.panels) t = {t.row, t.row, {0, t.lanes.count}, t.lanes.count};
+        start_rows(call_, t);
+        if (call_.m == 1 && kernel_ && !weight_.in_out && (weight_.panels || t.whole())) one_row(t, tile);
+        else many_rows(t, 0, tile);
+        add_bias(call_, t);
+      }
+    });
+  }
+
+ private:
+  const std::byte* panel(const TileRows& t, int64_t k) const { return weight_.panels + (t.row * weight_.in + k * kTileRows) * type_.bytes; }
+  const std::byte* rows(const TileRows& t, int64_t k) const { return weight_.rows + t.first_row * stride_ + k * type_.bytes; }
+
+  void one_row(const TileRows& t, float* tile) const {
+    float y[kTileRows] = {};
+    int64_t whole = weight_.panels ? weight_.in : weight_.in / kernel_->step * kernel_->step;
+    if (weight_.panels) kernel_->dot_panel(panel(t, 0), whole, call_.x, y);
+    else kernel_->dot_row(rows(t, 0), stride_, whole, call_.x, y);
+    std::memcpy(call_.y + t.row, y + t.lanes.first, static_cast<size_t>(t.lanes.count) * 4);
+    many_rows(t, whole, tile);
+  }
+
+  // From element k_begin on.
+  void many_rows(const TileRows& t, int64_t k_begin, float* tile) const {
+    for (int64_t k = k_begin; k < weight_.in; k += kFloatChunk) {
+      int64_t n = std::min(kFloatChunk, weight_.in - k);
+      const float* values = tile;
+      int64_t tile_stride = kTileRows;
+      if (weight_.panels && weight_.dtype == DType::f32) {
+        values = reinterpret_cast<const float*>(panel(t, k));
+      } else if (weight_.in_out && weight_.dtype == DType::f32 && t.whole()) {
+        values = reinterpret_cast<const float*>(weight_.rows) + k * weight_.out + t.first_row;
+        tile_stride = weight_.out;
+      } else {
+        fill(t, k, n, tile);
+      }
+      kernels_.dot_floats(values, tile_stride, n, call_.x + k, call_.ldx, call_.m, call_.y + t.row, call_.ldy, t.lanes);
+    }
+  }
+
+  void fill(const TileRows& t, int64_t k, int64_t n, float* tile) const {
+    if (weight_.panels) {
+      kernel_->widen(panel(t, k), n * kTileRows, tile);
+    } else if (weight_.in_out) {
+      decode_columns(t, k, n, tile);
     } else {
+      int64_t whole = kernel_ && t.whole() ? n / kernel_->step * kernel_->step : 0;
+      if (whole > 0) kernel_->unpack(rows(t, k), stride_, whole, tile);
+      if (whole < n) decode_rows(t, k + whole, n - whole, tile + whole * kTileRows, tile + kFloatChunk * kTileRows);
+    }
+  }
+
+  void decode_rows(const TileRows& t, int64_t k, int64_t n, float* tile, float* line) const {
+    if (!t.whole()) std::memset(tile, 0, static_cast<size_t>(n) * kTileRows * 4);
+    for (int r = 0; r < t.count; ++r) {
+      int64_t element = (t.first_row + r) * weight_.in + k, skip = element % type_.block;
+      if (skip == 0 && n % type_.block == 0) {
+        decode(weight_.dtype, weight_.rows + element / type_.block * type_.bytes, line, n);
+        for (int64_t i = 0; i < n; ++i) tile[i * kTileRows + r] = line[i];
+        continue;
+      }
+      // Sub-byte elements of a row need not start at a byte: decoded from the blocks that hold them.
       float block[quant::kMaxBlock];
-      for (int64_t i = -skip; i < n; i += d.block) {
-        decode(w.dtype, w.rows + (element + i) / d.block * d.bytes, block, d.block);
-        for (int64_t j = std::max<int64_t>(0, -i); j < d.block && i + j < n; ++j) tile[(i + j) * kTileRows + r] = block[j];
+      for (int64_t i = -skip; i < n; i += type_.block) {
+        decode(weight_.dtype, weight_.rows + (element + i) / type_.block * type_.bytes, block, type_.block);
+        for (int64_t j = std::max<int64_t>(0, -i); j < type_.block && i + j < n; ++j) tile[(i + j) * kTileRows + r] = block[j];
       }
     }
   }
-}
 
-void decode_columns(const LinearWeight& w, int64_t row, int row_count, int64_t k, int64_t n, float* tile) {
-  const DTypeInfo& d = info(w.dtype);
-  if (row_count < kTileRows) std::memset(tile, 0, static_cast<size_t>(n) * kTileRows * 4);
-  for (int64_t i = 0; i < n; ++i) decode(w.dtype, w.rows + ((k + i) * w.out + row) * d.bytes, tile + i * kTileRows, row_count);
-}
-
-void linear_floats(const LinearWeight& w, const LinearCall& call, ThreadPool& pool) noexcept {
-  const GemmKernels& kernels = gemm_kernels();
-  const DTypeInfo& d = info(w.dtype);
-  const int64_t tiles = ceil_div(w.out, kTileRows);
-  const size_t per_worker = round_up(worker_bytes(w.dtype, w.in, true), 64);
-  const int64_t stride = w.in * d.bytes / d.block;
-  pool.parallel_for(tiles, 1, [&](int64_t begin, int64_t end, int worker) {
-    auto* tile = reinterpret_cast<float*>(call.scratch + static_cast<size_t>(worker) * per_worker);
-    float* line = tile + kFloatChunk * kTileRows;
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t row = i * kTileRows;
-      int row_count = static_cast<int>(std::min<int64_t>(kTileRows, w.out - row));
-      start_rows(call, row, row_count);
-      for (int64_t k = 0; k < w.in; k += kFloatChunk) {
-        int64_t n = std::min(kFloatChunk, w.in - k);
-        const float* values = tile;
-        if (w.panels) {
-          const std::byte* panel = w.panels + (row * w.in + k * kTileRows) * d.bytes;
-          if (w.dtype == DType::f32) values = reinterpret_cast<const float*>(panel);
-          else kernels.widen(w.dtype, panel, tile, n * kTileRows);
-        } else if (w.in_out) {
-          decode_columns(w, row, row_count, k, n, tile);
-        } else if (d.block > 1 || !kernels.unpack_floats(w.dtype, w.rows + row * stride + k * d.bytes, stride, row_count, n, tile)) {
-          decode_tile(w, row, row_count, k, n, tile, line);
-        }
-        kernels.dot_floats(values, kTileRows, n, call.x + k, call.ldx, call.m, call.y + row, call.ldy, row_count);
-      }
-      add_bias(call, row, row_count);
+  void decode_columns(const TileRows& t, int64_t k, int64_t n, float* tile) const {
+    if (!t.whole()) std::memset(tile, 0, static_cast<size_t>(n) * kTileRows * 4);
+    for (int64_t i = 0; i < n; ++i) {
+      const std::byte* from = weight_.rows + ((k + i) * weight_.out + t.first_row) * type_.bytes;
+      if (kernel_ && t.whole()) kernel_->widen(from, kTileRows, tile + i * kTileRows);
+      else decode(weight_.dtype, from, tile + i * kTileRows, t.count);
     }
-  });
-}
+  }
+
+  const LinearWeight& weight_;
+  const LinearCall& call_;
+  const DTypeInfo& type_;
+  const GemmKernels& kernels_;
+  const FloatKernel* kernel_;
+  int64_t stride_, tiles_, grain_;
+};
 
 }  // namespace
 
 size_t linear_scratch_bytes(DType dtype, int64_t m, int64_t in, int threads, bool f32_activations) {
-  size_t workers = round_up(worker_bytes(dtype, in, f32_activations), 64) * static_cast<size_t>(threads);
-  if (!uses_codes(dtype, f32_activations)) return workers;
-  ActivationSizes s = activation_sizes(m, in);
-  return s.codes + s.scale + s.sum + workers;
+  auto workers = static_cast<size_t>(threads);
+  if (!uses_codes(dtype, f32_activations)) return workers * kFloatWorkerBytes;
+  int group = quant::block_form(dtype)->group;
+  return activation_sizes(m, in, group).all() + workers * code_worker_bytes(in, group);
 }
 
 void linear(const LinearWeight& weight, const LinearCall& call, ThreadPool& pool) noexcept {
   if (call.m == 0) return;
-  uses_codes(weight.dtype, call.f32_activations) ? linear_codes(weight, call, pool) : linear_floats(weight, call, pool);
+  if (uses_codes(weight.dtype, call.f32_activations)) CodeLinear(weight, call, pool.size()).run(pool);
+  else FloatLinear(weight, call, pool.size()).run(pool);
 }
 
 uint64_t panel_bytes(DType dtype, int64_t out, int64_t in) {

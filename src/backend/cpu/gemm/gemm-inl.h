@@ -1,432 +1,645 @@
-// The inner loops, written once on 512-bit vector types that the compiler splits for narrower machines; what has no such form
-// (fused multiply-add, int8 dot products, f16) comes from `Isa` in the including file, inside its target region.
-// Included by one .cpp per ISA level; each is a namespace of its own.
+// The inner loops, written once on vectors of 16 dwords (Words) and 16 floats (Floats). The including file defines these types
+// and their operations for one ISA level, inside its target region and an unnamed namespace, and
+//   TENON_INLINE, TENON_LAMBDA  what a function and a lambda need to be inlined
+//   kCodeRows, kFloatRows   rows of activations that the registers hold at a time, kHalves: 16-row halves of a tile likewise
+//   kWideSigned             8-bit codes stay signed: the level's unsigned products would overflow
 
-using f32x16 = float __attribute__((vector_size(64)));
-using i32x16 = int32_t __attribute__((vector_size(64)));
-using u32x16 = uint32_t __attribute__((vector_size(64)));
-using i8x64 = int8_t __attribute__((vector_size(64)));
-using u8x64 = uint8_t __attribute__((vector_size(64)));
-
-template <class V>
-inline V load(const void* p) {
-  V v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
+// f(0), ..., f(n - 1), unrolled, so that arrays indexed by it stay in registers.
+template <class F, int... I>
+TENON_INLINE void unrolled(std::integer_sequence<int, I...>, F f) {
+  (f(I), ...);
 }
-template <class V>
-inline void store(void* p, const V& v) { __builtin_memcpy(p, &v, sizeof v); }
+template <int n, class F>
+TENON_INLINE void unrolled(F f) {
+  unrolled(std::make_integer_sequence<int, n>{}, f);
+}
 
-inline f32x16 splat(float x) { return f32x16{} + x; }
+// ---- activations ----------------------------------------------------------------------------------------------------
 
-// ---- activations ------------------------------------------------------------------------------------------------------------
-
-inline void quantise(const float* x, int64_t n, int8_t* codes, float* scale, int32_t* sum) noexcept {
-  for (int64_t g = 0; g * 32 < n; ++g) {
-    int count = n - g * 32 < 32 ? 16 : 32;
-    const float* v = x + g * 32;
-    float most = 0;
-    for (int i = 0; i < count; ++i) {
-      float a = v[i] < 0 ? -v[i] : v[i];
-      most = a > most ? a : most;  // NaN never wins
-    }
+inline void quantise(const float* x, int64_t n, int group, int offset, const CodeRows& row) noexcept {
+  for (int64_t i = 0; i < n; i += 32) {
+    Floats v[2] = {load_floats(x + i), load_floats(x + i + 16)};
+    float most = largest(v[0], v[1]);
     bool usable = most > 0 && most <= 3.4e38f;
-    float inverse = usable ? 127.0f / most : 0.0f;
-    scale[g] = usable ? most / 127.0f : 0.0f;
-    for (int half = 0; half < count / 16; ++half) {
-      int32_t s = 0;
-      for (int i = 0; i < 16; ++i) {
-        float r = v[16 * half + i] * inverse;
-        r = r < 127.0f ? r : 127.0f;
-        r = r > -127.0f ? r : -127.0f;
-        r = (r + 12582912.0f) - 12582912.0f;  // to the nearest integer, ties to even
-        auto q = static_cast<int32_t>(r);
-        codes[g * 32 + 16 * half + i] = static_cast<int8_t>(q);
-        s += q;
-      }
-      sum[2 * g + half] = s;
+    float scale = usable ? most / 127.0f : 0.0f;
+    Floats inverse = splat(usable ? 127.0f / most : 0.0f);
+    int32_t sum[2];
+    for (int h = 0; h < 2; ++h) {
+      Words codes = to_codes(v[h] * inverse);
+      store_codes(row.codes + i + 16 * h, codes);
+      sum[h] = total(codes);
+    }
+    if (group == 32) sum[0] += sum[1];
+    for (int h = 0; h < 32 / group; ++h) {
+      int64_t g = i / group + h;
+      row.scale[g] = scale;
+      row.sum[g] = scale * static_cast<float>(sum[h]);
+      row.start[g] = -offset * sum[h];
     }
   }
 }
 
-// ---- weights as integer codes -------------------------------------------------------------------------------------------------
-
-// 16 bytes of each of 16 rows, as four vectors of one dword a row: out[j] lane r = dword j of row r.
-inline void transpose_rows(const std::byte* rows, int64_t stride, u32x16 (&out)[4]) {
-  u32x16 v[4];
-  for (int i = 0; i < 4; ++i)
-    for (int lane = 0; lane < 4; ++lane) __builtin_memcpy(reinterpret_cast<std::byte*>(&v[i]) + 16 * lane, rows + (4 * lane + i) * stride, 16);
-  // 4x4 transposes of dwords inside each 128-bit lane.
-  auto low32 = [](u32x16 a, u32x16 b) { return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29); };
-  auto high32 = [](u32x16 a, u32x16 b) { return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31); };
-  auto low64 = [](u32x16 a, u32x16 b) { return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29); };
-  auto high64 = [](u32x16 a, u32x16 b) { return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31); };
-  u32x16 a = low32(v[0], v[1]), b = high32(v[0], v[1]), c = low32(v[2], v[3]), d = high32(v[2], v[3]);
-  out[0] = low64(a, c);
-  out[1] = high64(a, c);
-  out[2] = low64(b, d);
-  out[3] = high64(b, d);
-}
+// ---- blocks of integer codes ----------------------------------------------------------------------------------------
+// Each type takes one block of 16 rows apart: sink.put(k4, codes of elements 4 k4 .. 4 k4 + 3) with the offset added, in
+// ascending order inside a group; then sink.group(g, scale[, minimum]), g ascending.
 
 constexpr uint32_t kNibbles = 0x0F0F0F0F;
 
-inline u32x16 subtract_bytes(u32x16 a, int8_t n) { return (u32x16)((i8x64)a - n); }
+constexpr int kWideOffset = kWideSigned ? 0 : 128;  // of types that use all 8 bits
+TENON_INLINE Words wide(Words codes) { return kWideSigned ? codes : codes ^ splat(0x80808080u); }
 
-// Where 16 rows of one half of a tile go: the codes of dword k4 and the scales of group g.
-struct Half {
-  int8_t* codes;
-  float* scale;
-  float* minimum;
-  void put(int64_t k4, u32x16 v) const { store(codes + k4 * 4 * kTileRows, v); }
+TENON_INLINE Floats byte_floats(Words w, int byte, uint32_t mask) { return to_floats(w >> (8u * static_cast<unsigned>(byte)) & splat(mask)); }
+TENON_INLINE Floats f16_high(Words w) { return f16_low(w >> 16); }
+
+template <int bytes, int elements, int group_size, bool minimum, int code_offset, bool is_wide = false>
+struct Block {
+  static constexpr int kBytes = bytes, kElements = elements, kGroup = group_size, kOffset = code_offset;
+  static constexpr bool kMinimum = minimum, kWide = is_wide && kWideSigned;
 };
 
-// f16 at `offset` of each of 16 rows, as f32.
-inline f32x16 row_halves(const std::byte* rows, int64_t stride, int64_t offset) {
-  uint16_t h[16];
-  for (int r = 0; r < 16; ++r) __builtin_memcpy(&h[r], rows + r * stride + offset, 2);
-  return Isa::widen_f16(h);
-}
-
-// Each unpacker takes one block of 16 rows; k4 and g are the block's first dword and group in the tile.
-struct Q4_0 {
-  static constexpr int kBytes = 18;
-  static void block(const std::byte* b, int64_t stride, const Half& t) {
-    u32x16 q[4];
+struct Q4_0 : Block<18, 32, 32, false, 8> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    Words q[4];
     transpose_rows(b + 2, stride, q);
-    for (int j = 0; j < 4; ++j) {
-      t.put(j, subtract_bytes(q[j] & kNibbles, 8));
-      t.put(4 + j, subtract_bytes(q[j] >> 4 & kNibbles, 8));
-    }
-    store(t.scale, row_halves(b, stride, 0));
+    unrolled<4>([&](int j) TENON_LAMBDA { sink.put(j, q[j] & splat(kNibbles)); });
+    unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 + j, q[j] >> 4 & splat(kNibbles)); });
+    sink.group(0, f16_low(row_words(b, stride)));
   }
 };
 
-struct Q4_1 {
-  static constexpr int kBytes = 20;
-  static void block(const std::byte* b, int64_t stride, const Half& t) {
-    u32x16 q[4];
+struct Q4_1 : Block<20, 32, 32, true, 0> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    Words q[4], head = row_words(b, stride);
     transpose_rows(b + 4, stride, q);
-    for (int j = 0; j < 4; ++j) {
-      t.put(j, q[j] & kNibbles);
-      t.put(4 + j, q[j] >> 4 & kNibbles);
-    }
-    store(t.scale, row_halves(b, stride, 0));
-    store(t.minimum, row_halves(b, stride, 2));
+    unrolled<4>([&](int j) TENON_LAMBDA { sink.put(j, q[j] & splat(kNibbles)); });
+    unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 + j, q[j] >> 4 & splat(kNibbles)); });
+    sink.group(0, f16_low(head), f16_high(head));
   }
 };
 
-// Bits 4j .. 4j+3 of each lane as 0x10 in byte 0..3.
-inline u32x16 fifth_bits(u32x16 bits) {
-  u32x16 b = bits & 15;
-  return ((b | b << 7 | b << 14 | b << 21) & 0x01010101) << 4;
-}
-
-inline u32x16 row_dwords(const std::byte* rows, int64_t stride) {
-  uint32_t d[16];
-  for (int r = 0; r < 16; ++r) __builtin_memcpy(&d[r], rows + r * stride, 4);
-  return load<u32x16>(d);
-}
-
-struct Q5_0 {
-  static constexpr int kBytes = 22;
-  static void block(const std::byte* b, int64_t stride, const Half& t) {
-    u32x16 q[4], high = row_dwords(b + 2, stride);
+struct Q5_0 : Block<22, 32, 32, false, 16> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    Words q[4], high = row_words(b + 2, stride);
     transpose_rows(b + 6, stride, q);
-    for (int j = 0; j < 4; ++j) {
-      t.put(j, subtract_bytes((q[j] & kNibbles) | fifth_bits(high >> (4 * j)), 16));
-      t.put(4 + j, subtract_bytes((q[j] >> 4 & kNibbles) | fifth_bits(high >> (16 + 4 * j)), 16));
-    }
-    store(t.scale, row_halves(b, stride, 0));
+    unrolled<4>([&](int j) TENON_LAMBDA { sink.put(j, (q[j] & splat(kNibbles)) | fifth_bits(high, j)); });
+    unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 + j, (q[j] >> 4 & splat(kNibbles)) | fifth_bits(high, 4 + j)); });
+    sink.group(0, f16_low(row_words(b, stride)));
   }
 };
 
-struct Q5_1 {
-  static constexpr int kBytes = 24;
-  static void block(const std::byte* b, int64_t stride, const Half& t) {
-    u32x16 q[4], high = row_dwords(b + 4, stride);
+struct Q5_1 : Block<24, 32, 32, true, 0> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    Words q[4], head = row_words(b, stride), high = row_words(b + 4, stride);
     transpose_rows(b + 8, stride, q);
-    for (int j = 0; j < 4; ++j) {
-      t.put(j, (q[j] & kNibbles) | fifth_bits(high >> (4 * j)));
-      t.put(4 + j, (q[j] >> 4 & kNibbles) | fifth_bits(high >> (16 + 4 * j)));
-    }
-    store(t.scale, row_halves(b, stride, 0));
-    store(t.minimum, row_halves(b, stride, 2));
+    unrolled<4>([&](int j) TENON_LAMBDA { sink.put(j, (q[j] & splat(kNibbles)) | fifth_bits(high, j)); });
+    unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 + j, (q[j] >> 4 & splat(kNibbles)) | fifth_bits(high, 4 + j)); });
+    sink.group(0, f16_low(head), f16_high(head));
   }
 };
 
-struct Q8_0 {
-  static constexpr int kBytes = 34;
-  static void block(const std::byte* b, int64_t stride, const Half& t) {
-    for (int part = 0; part < 2; ++part) {
-      u32x16 q[4];
+struct Q8_0 : Block<34, 32, 32, false, kWideOffset, true> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    unrolled<2>([&](int part) TENON_LAMBDA {
+      Words q[4];
       transpose_rows(b + 2 + 16 * part, stride, q);
-      for (int j = 0; j < 4; ++j) t.put(4 * part + j, q[j]);
-    }
-    store(t.scale, row_halves(b, stride, 0));
+      unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 * part + j, wide(q[j])); });
+    });
+    sink.group(0, f16_low(row_words(b, stride)));
   }
 };
 
-// The six-bit scales and minima of Q4_K and Q5_K: 12 bytes a row, as bytes of three transposed dwords.
-inline void k_scales(const std::byte* b, int64_t stride, const Half& t) {
-  u32x16 s[4];
-  transpose_rows(b, stride, s);  // d, dmin | scales 0-3 | 4-7 | 8-11
-  constexpr uint32_t kSix = 0x3F3F3F3F;
-  u32x16 scale_low = s[1] & kSix, min_low = s[2] & kSix;
-  u32x16 scale_high = (s[3] & kNibbles) | (s[1] >> 6 & 0x03030303) << 4;
-  u32x16 min_high = (s[3] >> 4 & kNibbles) | (s[2] >> 6 & 0x03030303) << 4;
-  uint16_t h[32];
-  u32x16 d = s[0];
-  for (int r = 0; r < 16; ++r) {
-    h[r] = static_cast<uint16_t>(d[r]);
-    h[16 + r] = static_cast<uint16_t>(d[r] >> 16);
+// The first 16 bytes of Q4_K and Q5_K: d, dmin, then eight 6-bit scales and minima.
+struct KScales {
+  Floats d, dmin;
+  Words low, high, min_low, min_high;  // four bytes each: groups 0-3 and 4-7
+  TENON_INLINE KScales(const std::byte* b, int64_t stride) {
+    Words s[4];
+    transpose_rows(b, stride, s);
+    d = f16_low(s[0]);
+    dmin = negate(f16_high(s[0]));
+    low = s[1] & splat(0x3F3F3F3Fu);
+    min_low = s[2] & splat(0x3F3F3F3Fu);
+    high = (s[3] & splat(kNibbles)) | (s[1] >> 2 & splat(0x30303030u));
+    min_high = (s[3] >> 4 & splat(kNibbles)) | (s[2] >> 2 & splat(0x30303030u));
   }
-  f32x16 scale = Isa::widen_f16(h), minimum = Isa::widen_f16(h + 16);
-  for (int g = 0; g < 8; ++g) {
-    u32x16 sc = (g < 4 ? scale_low : scale_high) >> (8 * (g % 4)) & 255, mn = (g < 4 ? min_low : min_high) >> (8 * (g % 4)) & 255;
-    store(t.scale + g * kTileRows, scale * __builtin_convertvector((i32x16)sc, f32x16));
-    store(t.minimum + g * kTileRows, -(minimum * __builtin_convertvector((i32x16)mn, f32x16)));
+  template <class S>
+  TENON_INLINE void group(S& sink, int g) const {
+    sink.group(g, d * byte_floats(g < 4 ? low : high, g % 4, 255), dmin * byte_floats(g < 4 ? min_low : min_high, g % 4, 255));
   }
+};
+
+struct Q4_K : Block<144, 256, 32, true, 0> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    KScales scales(b, stride);
+    unrolled<4>([&](int pair) TENON_LAMBDA {
+      unrolled<2>([&](int part) TENON_LAMBDA {
+        Words q[4];
+        transpose_rows(b + 16 + 32 * pair + 16 * part, stride, q);
+        unrolled<4>([&](int j) TENON_LAMBDA {
+          sink.put(16 * pair + 4 * part + j, q[j] & splat(kNibbles));
+          sink.put(16 * pair + 8 + 4 * part + j, q[j] >> 4 & splat(kNibbles));
+        });
+      });
+      scales.group(sink, 2 * pair);
+      scales.group(sink, 2 * pair + 1);
+    });
+  }
+};
+
+// Bit n of every byte, moved to bit 4.
+TENON_INLINE Words bit_to_4(Words w, int n) {
+  return (n < 4 ? w << static_cast<unsigned>(4 - n) : w >> static_cast<unsigned>(n - 4)) & splat(0x10101010u);
 }
 
-struct Q4_K {
-  static constexpr int kBytes = 144;
-  static void block(const std::byte* b, int64_t stride, const Half& t) {
-    k_scales(b, stride, t);
-    for (int part = 0; part < 8; ++part) {  // 16 bytes: half of a pair of groups
-      u32x16 q[4];
-      transpose_rows(b + 16 + 16 * part, stride, q);
-      int64_t low = 16 * (part / 2) + 4 * (part % 2);
-      for (int j = 0; j < 4; ++j) {
-        t.put(low + j, q[j] & kNibbles);
-        t.put(low + 8 + j, q[j] >> 4 & kNibbles);
-      }
-    }
+struct Q5_K : Block<176, 256, 32, true, 0> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    KScales scales(b, stride);
+    Words high[2][4];
+    transpose_rows(b + 16, stride, high[0]);
+    transpose_rows(b + 32, stride, high[1]);
+    unrolled<4>([&](int pair) TENON_LAMBDA {
+      unrolled<2>([&](int part) TENON_LAMBDA {
+        Words q[4];
+        transpose_rows(b + 48 + 32 * pair + 16 * part, stride, q);
+        unrolled<4>([&](int j) TENON_LAMBDA {
+          sink.put(16 * pair + 4 * part + j, (q[j] & splat(kNibbles)) | bit_to_4(high[part][j], 2 * pair));
+          sink.put(16 * pair + 8 + 4 * part + j, (q[j] >> 4 & splat(kNibbles)) | bit_to_4(high[part][j], 2 * pair + 1));
+        });
+      });
+      scales.group(sink, 2 * pair);
+      scales.group(sink, 2 * pair + 1);
+    });
   }
 };
 
-struct Q5_K {
-  static constexpr int kBytes = 176;
-  static void block(const std::byte* b, int64_t stride, const Half& t) {
-    k_scales(b, stride, t);
-    u32x16 high[8];
-    for (int part = 0; part < 2; ++part) {
-      u32x16 h[4];
-      transpose_rows(b + 16 + 16 * part, stride, h);
-      for (int j = 0; j < 4; ++j) high[4 * part + j] = h[j];
-    }
-    for (int part = 0; part < 8; ++part) {
-      u32x16 q[4];
-      transpose_rows(b + 48 + 16 * part, stride, q);
-      int pair = part / 2;
-      int64_t low = 16 * pair + 4 * (part % 2);
-      for (int j = 0; j < 4; ++j) {
-        u32x16 h = high[4 * (part % 2) + j] >> (2 * pair);
-        t.put(low + j, (q[j] & kNibbles) | (h & 0x01010101) << 4);
-        t.put(low + 8 + j, (q[j] >> 4 & kNibbles) | (h >> 1 & 0x01010101) << 4);
-      }
-    }
-  }
-};
-
-struct Q6_K {
-  static constexpr int kBytes = 210;
-  static void block(const std::byte* b, int64_t stride, const Half& t) {
-    for (int half = 0; half < 2; ++half)
-      for (int part = 0; part < 2; ++part) {
-        u32x16 l0[4], l1[4], h[4];
+struct Q6_K : Block<210, 256, 16, false, 32> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    Words s[4];
+    transpose_rows(b + 192, stride, s);
+    Floats d = f16_high(row_words(b + 206, stride));
+    unrolled<2>([&](int half) TENON_LAMBDA {
+      unrolled<2>([&](int part) TENON_LAMBDA {
+        Words l0[4], l1[4], h[4];
         transpose_rows(b + 64 * half + 16 * part, stride, l0);
         transpose_rows(b + 64 * half + 32 + 16 * part, stride, l1);
         transpose_rows(b + 128 + 32 * half + 16 * part, stride, h);
-        int64_t at = 32 * half + 4 * part;
-        for (int j = 0; j < 4; ++j) {
-          constexpr uint32_t kTwo = 0x03030303;
-          t.put(at + j, subtract_bytes((l0[j] & kNibbles) | (h[j] & kTwo) << 4, 32));
-          t.put(at + 8 + j, subtract_bytes((l1[j] & kNibbles) | (h[j] >> 2 & kTwo) << 4, 32));
-          t.put(at + 16 + j, subtract_bytes((l0[j] >> 4 & kNibbles) | (h[j] >> 4 & kTwo) << 4, 32));
-          t.put(at + 24 + j, subtract_bytes((l1[j] >> 4 & kNibbles) | (h[j] >> 6 & kTwo) << 4, 32));
-        }
-      }
-    u32x16 s[4];
-    transpose_rows(b + 192, stride, s);
-    f32x16 d = row_halves(b, stride, 208);
-    for (int g = 0; g < 16; ++g) {
-      i32x16 scale = (i32x16)(s[g / 4] << (24 - 8 * (g % 4))) >> 24;
-      store(t.scale + g * kTileRows, d * __builtin_convertvector(scale, f32x16));
-    }
+        Words two = splat(0x30303030u);
+        unrolled<4>([&](int j) TENON_LAMBDA {
+          int at = 32 * half + 4 * part + j;
+          sink.put(at, (l0[j] & splat(kNibbles)) | (h[j] << 4 & two));
+          sink.put(at + 8, (l1[j] & splat(kNibbles)) | (h[j] << 2 & two));
+          sink.put(at + 16, (l0[j] >> 4 & splat(kNibbles)) | (h[j] & two));
+          sink.put(at + 24, (l1[j] >> 4 & splat(kNibbles)) | (h[j] >> 2 & two));
+        });
+      });
+      unrolled<8>([&](int i) TENON_LAMBDA {
+        int g = 8 * half + i;
+        sink.group(g, d * to_floats(signed_shift(s[g / 4] << static_cast<unsigned>(24 - 8 * (g % 4)), 24)));
+      });
+    });
   }
 };
 
-template <class T, int kElements, int kGroup>
-inline void unpack_half(const std::byte* rows, int64_t stride, int64_t blocks, Half t) {
-  for (int64_t b = 0; b < blocks; ++b) {
-    // The next cache lines of these rows, some blocks ahead.
-    for (int r = 0; r < 16; ++r) __builtin_prefetch(rows + b * T::kBytes + r * stride + 512);
-    T::block(rows + b * T::kBytes, stride, t);
-    t.codes += kElements * kTileRows;
-    t.scale += kElements / kGroup * kTileRows;
-    t.minimum += kElements / kGroup * kTileRows;
+struct Q2_K : Block<84, 256, 16, true, 0> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    Words s[4], head = row_words(b + 80, stride);
+    transpose_rows(b, stride, s);
+    Floats d = f16_low(head), dmin = negate(f16_high(head));
+    unrolled<2>([&](int half) TENON_LAMBDA {
+      unrolled<2>([&](int part) TENON_LAMBDA {
+        Words q[4];
+        transpose_rows(b + 16 + 32 * half + 16 * part, stride, q);
+        unrolled<4>([&](int bits) TENON_LAMBDA {
+          unrolled<4>([&](int j) TENON_LAMBDA {
+            sink.put(32 * half + 8 * bits + 4 * part + j, q[j] >> static_cast<unsigned>(2 * bits) & splat(0x03030303u));
+          });
+        });
+      });
+      unrolled<8>([&](int i) TENON_LAMBDA {
+        int g = 8 * half + i;
+        sink.group(g, d * byte_floats(s[g / 4], g % 4, 15), dmin * byte_floats(s[g / 4] >> 4, g % 4, 15));
+      });
+    });
   }
-}
+};
 
-template <class T, int kElements, int kGroup>
-inline void unpack_tile(const std::byte* rows, int64_t stride, int64_t blocks, const CodeTile& tile) {
-  unpack_half<T, kElements, kGroup>(rows, stride, blocks, {tile.codes, tile.scale, tile.minimum});
-  unpack_half<T, kElements, kGroup>(rows + 16 * stride, stride, blocks, {tile.codes + 64, tile.scale + 16, tile.minimum + 16});
-}
-
-inline bool unpack_codes(DType dtype, const std::byte* rows, int64_t stride, int row_count, int64_t blocks, const CodeTile& tile) noexcept {
-  if (row_count < kTileRows) return false;
-  switch (dtype) {
-    case DType::q4_0: unpack_tile<Q4_0, 32, 32>(rows, stride, blocks, tile); return true;
-    case DType::q4_1: unpack_tile<Q4_1, 32, 32>(rows, stride, blocks, tile); return true;
-    case DType::q5_0: unpack_tile<Q5_0, 32, 32>(rows, stride, blocks, tile); return true;
-    case DType::q5_1: unpack_tile<Q5_1, 32, 32>(rows, stride, blocks, tile); return true;
-    case DType::q8_0: unpack_tile<Q8_0, 32, 32>(rows, stride, blocks, tile); return true;
-    case DType::q4_k: unpack_tile<Q4_K, 256, 32>(rows, stride, blocks, tile); return true;
-    case DType::q5_k: unpack_tile<Q5_K, 256, 32>(rows, stride, blocks, tile); return true;
-    case DType::q6_k: unpack_tile<Q6_K, 256, 16>(rows, stride, blocks, tile); return true;
-    default: return false;
+struct Q3_K : Block<110, 256, 16, false, 4> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    // The 16 bytes from 94 end with the block: two bytes of codes, twelve of scales, d.
+    Words s[4], mask[2][4];
+    transpose_rows(b + 94, stride, s);
+    Floats d = f16_high(s[3]);
+    transpose_rows(b, stride, mask[0]);
+    transpose_rows(b + 16, stride, mask[1]);
+    auto scale_byte = [&](int i) TENON_LAMBDA { return s[(i + 2) / 4] >> static_cast<unsigned>(8 * ((i + 2) % 4)); };
+    unrolled<2>([&](int half) TENON_LAMBDA {
+      unrolled<2>([&](int part) TENON_LAMBDA {
+        Words q[4];
+        transpose_rows(b + 32 + 32 * half + 16 * part, stride, q);
+        unrolled<4>([&](int bits) TENON_LAMBDA {
+          unrolled<4>([&](int j) TENON_LAMBDA {
+            int n = 4 * half + bits;  // of the mask: moved to bit 2
+            Words m = mask[part][j];
+            Words high = n < 2 ? m << static_cast<unsigned>(2 - n) : m >> static_cast<unsigned>(n - 2);
+            sink.put(32 * half + 8 * bits + 4 * part + j,
+                     (q[j] >> static_cast<unsigned>(2 * bits) & splat(0x03030303u)) | (high & splat(0x04040404u)));
+          });
+        });
+      });
+      unrolled<8>([&](int i) TENON_LAMBDA {
+        int g = 8 * half + i;
+        Words low = scale_byte(g % 8) >> (g < 8 ? 0u : 4u) & splat(15u);
+        Words high = scale_byte(8 + g % 4) >> static_cast<unsigned>(2 * (g / 4)) & splat(3u);
+        sink.group(g, d * to_floats((low | high << 4) - splat(32u)));
+      });
+    });
   }
+};
+
+// Sixteen code values as bytes, ready for lookup(): all 8 bits used.
+struct Codebook {
+  alignas(16) uint8_t value[16];
+};
+constexpr Codebook with_offset(const int8_t (&values)[16], int offset) {
+  Codebook c{};
+  for (int i = 0; i < 16; ++i) c.value[i] = static_cast<uint8_t>(values[i] + offset);
+  return c;
+}
+constexpr Codebook kIq4Codebook = with_offset(quant::kIq4Values, kWideOffset);
+constexpr Codebook kE2M1Codebook = with_offset(quant::kE2M1Doubled, 12);
+
+template <class S>
+TENON_INLINE void put_codebook(const std::byte* q, int64_t stride, const Codebook& book, int k4, S& sink) {
+  Words v[4];
+  transpose_rows(q, stride, v);
+  unrolled<4>([&](int j) TENON_LAMBDA { sink.put(k4 + j, lookup(book.value, v[j] & splat(kNibbles))); });
+  unrolled<4>([&](int j) TENON_LAMBDA { sink.put(k4 + 4 + j, lookup(book.value, v[j] >> 4 & splat(kNibbles))); });
 }
 
-// kRows rows of activations against the tile: exact int32 sums per group, then one fma for the scale and one for the minimum.
-template <int kRows, int kGroup, bool kMinimum>
-inline void dot_codes_rows(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t k_begin, int64_t m0, float* y, int64_t ldy,
-                           int row_count) {
-  alignas(64) float acc_memory[kRows][kTileRows] = {};
-  for (int r = 0; r < kRows; ++r) __builtin_memcpy(acc_memory[r], y + (m0 + r) * ldy, static_cast<size_t>(row_count) * 4);
-  f32x16 acc[kRows][2];
-  for (int r = 0; r < kRows; ++r)
-    for (int h = 0; h < 2; ++h) acc[r][h] = load<f32x16>(acc_memory[r] + 16 * h);
-  const int8_t* w = tile.codes;
-  for (int64_t g = 0; g < groups; ++g) {
-    int64_t k = k_begin + g * kGroup;
-    int32_t sum[kRows];
-    i32x16 dot[kRows][2];
-    for (int r = 0; r < kRows; ++r) {
-      const int32_t* s = x.sum + (m0 + r) * (x.in / 16) + k / 16;
-      sum[r] = kGroup == 32 ? s[0] + s[1] : s[0];
-      for (int h = 0; h < 2; ++h) dot[r][h] = Isa::dot_begin(sum[r]);
+struct Iq4Nl : Block<18, 32, 32, false, kWideOffset, true> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    put_codebook(b + 2, stride, kIq4Codebook, 0, sink);
+    sink.group(0, f16_low(row_words(b, stride)));
+  }
+};
+
+struct Iq4Xs : Block<136, 256, 32, false, kWideOffset, true> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    Words head = row_words(b, stride), low = row_words(b + 4, stride);
+    Floats d = f16_low(head);
+    unrolled<8>([&](int g) TENON_LAMBDA {
+      put_codebook(b + 8 + 16 * g, stride, kIq4Codebook, 8 * g, sink);
+      Words scale = (low >> static_cast<unsigned>(4 * g) & splat(15u)) | (head >> static_cast<unsigned>(16 + 2 * g) & splat(3u)) << 4;
+      sink.group(g, d * to_floats(scale - splat(32u)));
+    });
+  }
+};
+
+struct Mxfp4 : Block<17, 32, 32, false, 12> {
+  template <class S>
+  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+    put_codebook(b + 1, stride, kE2M1Codebook, 0, sink);
+    // 2^(e - 128): e - 1 is the exponent field, but for e = 0 and 1 the value is below the normal range.
+    alignas(16) static constexpr uint8_t kBelow[16] = {0x20, 0x40};
+    Words e = row_words(b, stride) & splat(255u), one = splat(1u);
+    Words normal = (max(e, one) - one) << 23, below = lookup(kBelow, min(e, splat(2u))) & splat(255u);
+    sink.group(0, as_floats(normal | below << 16));
+  }
+};
+
+// ---- where split blocks go ------------------------------------------------------------------------------------------
+
+struct TileSink {
+  uint8_t* codes;
+  float *scale, *minimum;
+  TENON_INLINE void put(int k4, Words w) { store(codes + k4 * 4 * kTileRows, w); }
+  TENON_INLINE void group(int g, Floats s) { store(scale + g * kTileRows, s); }
+  TENON_INLINE void group(int g, Floats s, Floats m) {
+    store(scale + g * kTileRows, s);
+    store(minimum + g * kTileRows, m);
+  }
+};
+
+template <class T>
+inline void unpack(const std::byte* rows, int64_t stride, int64_t blocks, const CodeTile& tile) noexcept {
+  constexpr int kGroups = T::kElements / T::kGroup;
+  for (int half = 0; half < 2; ++half) {
+    const std::byte* b = rows + 16 * half * stride;
+    TileSink sink{tile.codes + 64 * half, tile.scale + 16 * half, tile.minimum + 16 * half};
+    for (int64_t i = 0; i < blocks; ++i) {
+      for (int r = 0; r < 16; ++r) __builtin_prefetch(b + r * stride + 512);
+      T::split(b, stride, sink);
+      b += T::kBytes;
+      sink.codes += T::kElements * kTileRows;
+      sink.scale += kGroups * kTileRows;
+      sink.minimum += kGroups * kTileRows;
     }
-    for (int k4 = 0; k4 < kGroup / 4; ++k4, w += 4 * kTileRows) {
-      auto w0 = Isa::weights(w), w1 = Isa::weights(w + 64);
-      for (int r = 0; r < kRows; ++r) {
-        int32_t a;
-        __builtin_memcpy(&a, x.codes + (m0 + r) * x.in + k + 4 * k4, 4);
-        dot[r][0] = Isa::dot4(dot[r][0], w0, a);
-        dot[r][1] = Isa::dot4(dot[r][1], w1, a);
-      }
-    }
-    for (int h = 0; h < 2; ++h) {
-      f32x16 scale = load<f32x16>(tile.scale + g * kTileRows + 16 * h);
-      f32x16 minimum = kMinimum ? load<f32x16>(tile.minimum + g * kTileRows + 16 * h) : f32x16{};
-      for (int r = 0; r < kRows; ++r) {
-        float sa = x.scale[(m0 + r) * ((x.in + 31) / 32) + k / 32];
-        acc[r][h] = Isa::fma(scale * splat(sa), __builtin_convertvector(dot[r][h], f32x16), acc[r][h]);
-        if (kMinimum) acc[r][h] = Isa::fma(minimum, splat(sa * static_cast<float>(sum[r])), acc[r][h]);
-      }
-    }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int h = 0; h < 2; ++h) store(acc_memory[r] + 16 * h, acc[r][h]);
-    __builtin_memcpy(y + (m0 + r) * ldy, acc_memory[r], static_cast<size_t>(row_count) * 4);
   }
 }
 
+template <bool kMinimum>
+TENON_INLINE Floats add_group(Floats acc, Words dot, Floats scale, Floats minimum, float x_scale, float x_sum) {
+  acc = fma(scale * splat(x_scale), to_floats(dot), acc);
+  return kMinimum ? fma(minimum, splat(x_sum), acc) : acc;
+}
+
+// Multiplies by one row of activations at once.
+template <class T>
+struct DotSink {
+  const int8_t* a;
+  const float *scale, *sum;
+  const int32_t* start;
+  Floats acc;
+  Words dot[T::kElements / T::kGroup];
+
+  TENON_INLINE void put(int k4, Words w) {
+    constexpr int kPerGroup = T::kGroup / 4;
+    Words& d = dot[k4 / kPerGroup];
+    if (k4 % kPerGroup == 0) d = splat(static_cast<uint32_t>(start[k4 / kPerGroup]));
+    d = dot4<T::kWide>(d, prepare<T::kWide>(w), a + 4 * k4);
+  }
+  TENON_INLINE void group(int g, Floats s) { acc = add_group<false>(acc, dot[g], s, s, scale[g], 0); }
+  TENON_INLINE void group(int g, Floats s, Floats m) { acc = add_group<true>(acc, dot[g], s, m, scale[g], sum[g]); }
+};
+
+// Lines of the next rows, as many as one step over 16 rows takes: in memory order, whatever the order of use.
+TENON_INLINE void prefetch(const std::byte* next, int64_t from, int64_t bytes) {
+  for (int64_t i = from; i < from + bytes; i += 64) __builtin_prefetch(next + i);
+}
+
+template <class T>
+inline void dot_row(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x, float* y) noexcept {
+  constexpr int kGroups = T::kElements / T::kGroup;
+  for (int half = 0; half < 2; ++half) {
+    const std::byte *b = rows + 16 * half * stride, *next = b + 16 * stride;
+    DotSink<T> sink;
+    sink.acc = splat(0.0f);
+    for (int64_t i = 0; i < blocks; ++i) {
+      prefetch(next, i * 16 * T::kBytes, 16 * T::kBytes);
+      sink.a = x.codes + i * T::kElements;
+      sink.scale = x.scale + i * kGroups;
+      sink.sum = x.sum + i * kGroups;
+      sink.start = x.start + i * kGroups;
+      T::split(b + i * T::kBytes, stride, sink);
+    }
+    store(y + 16 * half, sink.acc);
+  }
+}
+
+// ---- a tile times many rows -----------------------------------------------------------------------------------------
+
+// The lanes of y that a tile holds, through a buffer where they are not whole vectors.
+struct Outputs {
+  float* y;
+  int64_t ldy;
+  Lanes lanes;
+};
+
+template <int kRows, int kVectors>
+TENON_INLINE void load_outputs(const Outputs& o, int64_t row, int half, Floats (&acc)[kRows][kVectors]) {
+  bool whole = o.lanes.count == kTileRows;
+  unrolled<kRows>([&](int r) TENON_LAMBDA {
+    const float* y = o.y + (row + r) * o.ldy;
+    float buffer[kTileRows] = {};
+    if (!whole) {
+      std::memcpy(buffer + o.lanes.first, y, static_cast<size_t>(o.lanes.count) * 4);
+      y = buffer;
+    }
+    unrolled<kVectors>([&](int h) TENON_LAMBDA { acc[r][h] = load_floats(y + 16 * (half + h)); });
+  });
+}
+
+template <int kRows, int kVectors>
+TENON_INLINE void store_outputs(const Outputs& o, int64_t row, int half, const Floats (&acc)[kRows][kVectors]) {
+  bool whole = o.lanes.count == kTileRows;
+  unrolled<kRows>([&](int r) TENON_LAMBDA {
+    float* y = o.y + (row + r) * o.ldy;
+    if (whole) {
+      unrolled<kVectors>([&](int h) TENON_LAMBDA { store(y + 16 * (half + h), acc[r][h]); });
+      return;
+    }
+    float buffer[kTileRows];
+    unrolled<kVectors>([&](int h) TENON_LAMBDA { store(buffer + 16 * (half + h), acc[r][h]); });
+    // Of the lanes [first, first + count) those in this call's vectors.
+    int begin = o.lanes.first > 16 * half ? o.lanes.first : 16 * half;
+    int end = o.lanes.first + o.lanes.count < 16 * (half + kVectors) ? o.lanes.first + o.lanes.count : 16 * (half + kVectors);
+    if (begin < end) std::memcpy(y + begin - o.lanes.first, buffer + begin, static_cast<size_t>(end - begin) * 4);
+  });
+}
+
+constexpr int fewer(int rows) { return rows > 4 ? 4 : rows > 2 ? 2 : 1; }
+
+template <int kRows, int kGroup, bool kMinimum, bool kWide>
+inline void dot_codes_rows(const CodeTile& tile, int half, int64_t groups, const CodeRows& x, int64_t first_group, int64_t row,
+                           const Outputs& out) {
+  Floats acc[kRows][kHalves];
+  load_outputs(out, row, half, acc);
+  const uint8_t* w = tile.codes + 64 * half;
+  const int8_t* a = x.codes + row * x.in + first_group * kGroup;
+  for (int64_t g = 0; g < groups; ++g, a += kGroup) {
+    const int64_t at = row * x.groups + first_group + g;
+    Words dot[kRows][kHalves];
+    unrolled<kRows>([&](int r) TENON_LAMBDA {
+      Words start = splat(static_cast<uint32_t>(x.start[at + r * x.groups]));
+      unrolled<kHalves>([&](int h) TENON_LAMBDA { dot[r][h] = start; });
+    });
+    unrolled<kGroup / 4>([&](int k4) TENON_LAMBDA {
+      Weights<kWide> weights[kHalves];
+      unrolled<kHalves>([&](int h) TENON_LAMBDA { weights[h] = prepare<kWide>(load_words(w + 64 * h)); });
+      unrolled<kRows>([&](int r) TENON_LAMBDA {
+        unrolled<kHalves>([&](int h) TENON_LAMBDA { dot[r][h] = dot4<kWide>(dot[r][h], weights[h], a + r * x.in + 4 * k4); });
+      });
+      w += 4 * kTileRows;
+    });
+    unrolled<kHalves>([&](int h) TENON_LAMBDA {
+      Floats scale = load_floats(tile.scale + g * kTileRows + 16 * (half + h));
+      Floats minimum = kMinimum ? load_floats(tile.minimum + g * kTileRows + 16 * (half + h)) : scale;
+      unrolled<kRows>([&](int r) TENON_LAMBDA {
+        int64_t i = at + r * x.groups;
+        acc[r][h] = add_group<kMinimum>(acc[r][h], dot[r][h], scale, minimum, x.scale[i], kMinimum ? x.sum[i] : 0);
+      });
+    });
+  }
+  store_outputs(out, row, half, acc);
+}
+
+template <int kRows, int kGroup, bool kMinimum, bool kWide>
+inline void dot_codes_from(const CodeTile& tile, int half, int64_t groups, const CodeRows& x, int64_t first_group, int64_t row, int64_t m,
+                           const Outputs& out) {
+  for (; row + kRows <= m; row += kRows) dot_codes_rows<kRows, kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, row, out);
+  if constexpr (kRows > 1) dot_codes_from<fewer(kRows), kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, row, m, out);
+}
+
+template <int kGroup, bool kMinimum, bool kWide>
+inline void dot_codes(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m, float* y, int64_t ldy,
+                      Lanes lanes) noexcept {
+  for (int half = 0; half < 2; half += kHalves)
+    dot_codes_from<kCodeRows, kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, 0, m, {y, ldy, lanes});
+}
+
+template <class T>
+constexpr CodeKernel kKernel{T::kOffset, unpack<T>, dot_codes<T::kGroup, T::kMinimum, T::kWide>, dot_row<T>};
+
+// Types without a vector form: codes of all 8 bits.
 template <int kGroup, bool kMinimum>
-inline void dot_codes_all(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t k_begin, int64_t m, float* y, int64_t ldy, int row_count) {
-  int64_t i = 0;
-  for (; i + Isa::kCodeRows <= m; i += Isa::kCodeRows)
-    dot_codes_rows<Isa::kCodeRows, kGroup, kMinimum>(tile, groups, x, k_begin, i, y, ldy, row_count);
-  for (; i < m; ++i) dot_codes_rows<1, kGroup, kMinimum>(tile, groups, x, k_begin, i, y, ldy, row_count);
-}
+constexpr CodeKernel kExpanded{kWideOffset, nullptr, dot_codes<kGroup, kMinimum, kWideSigned>, nullptr};
 
-inline void dot_codes(const CodeTile& tile, int group, bool has_minimum, int64_t groups, const CodeRows& x, int64_t k_begin, int64_t m,
-                      float* y, int64_t ldy, int row_count) noexcept {
-  if (group == 32) {
-    has_minimum ? dot_codes_all<32, true>(tile, groups, x, k_begin, m, y, ldy, row_count)
-                : dot_codes_all<32, false>(tile, groups, x, k_begin, m, y, ldy, row_count);
-  } else {
-    has_minimum ? dot_codes_all<16, true>(tile, groups, x, k_begin, m, y, ldy, row_count)
-                : dot_codes_all<16, false>(tile, groups, x, k_begin, m, y, ldy, row_count);
+inline const CodeKernel& code_kernel(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::q4_0: return kKernel<Q4_0>;
+    case DType::q4_1: return kKernel<Q4_1>;
+    case DType::q5_0: return kKernel<Q5_0>;
+    case DType::q5_1: return kKernel<Q5_1>;
+    case DType::q8_0: return kKernel<Q8_0>;
+    case DType::q2_k: return kKernel<Q2_K>;
+    case DType::q3_k: return kKernel<Q3_K>;
+    case DType::q4_k: return kKernel<Q4_K>;
+    case DType::q5_k: return kKernel<Q5_K>;
+    case DType::q6_k: return kKernel<Q6_K>;
+    case DType::iq4_nl: return kKernel<Iq4Nl>;
+    case DType::iq4_xs: return kKernel<Iq4Xs>;
+    case DType::mxfp4: return kKernel<Mxfp4>;
+    default: break;
   }
+  const quant::BlockForm& form = *quant::block_form(dtype);
+  if (form.group == 32) return form.has_minimum ? kExpanded<32, true> : kExpanded<32, false>;
+  return form.has_minimum ? kExpanded<16, true> : kExpanded<16, false>;
 }
 
-// ---- weights as floats ----------------------------------------------------------------------------------------------------------
+// ---- weights as floats ----------------------------------------------------------------------------------------------
+// Each type takes 16 bytes of each of 16 rows apart: kStep vectors of one k each.
 
-inline void unpack_floats_half(DType dtype, const std::byte* rows, int64_t stride, int64_t k, float* tile) {
-  u32x16 v[4];
-  if (dtype == DType::f32) {
-    for (int64_t i = 0; i < k; i += 4) {
-      for (int r = 0; r < 16; ++r) __builtin_prefetch(rows + r * stride + 4 * i + 512);
-      transpose_rows(rows + 4 * i, stride, v);
-      for (int j = 0; j < 4; ++j) store(tile + (i + j) * kTileRows, v[j]);
-    }
-    return;
+struct F32 {
+  static constexpr int kStep = 4, kBytes = 4;
+  TENON_INLINE static void split(const Words (&v)[4], Floats (&out)[kStep]) {
+    unrolled<4>([&](int j) TENON_LAMBDA { out[j] = as_floats(v[j]); });
   }
-  for (int64_t i = 0; i < k; i += 8) {
-    for (int r = 0; r < 16; ++r) __builtin_prefetch(rows + r * stride + 2 * i + 512);
-    transpose_rows(rows + 2 * i, stride, v);
-    for (int j = 0; j < 4; ++j) {
-      float* at = tile + (i + 2 * j) * kTileRows;
-      if (dtype == DType::bf16) {
-        store(at, v[j] << 16);
-        store(at + kTileRows, v[j] & 0xFFFF0000u);
-      } else {
-        store(at, Isa::widen_low_f16(v[j]));
-        store(at + kTileRows, Isa::widen_low_f16(v[j] >> 16));
-      }
-    }
+  TENON_INLINE static Floats widen(const std::byte* p) { return as_floats(load_words(p)); }
+};
+
+struct Bf16 {
+  static constexpr int kStep = 8, kBytes = 2;
+  TENON_INLINE static void split(const Words (&v)[4], Floats (&out)[kStep]) {
+    unrolled<4>([&](int j) TENON_LAMBDA {
+      out[2 * j] = as_floats(v[j] << 16);
+      out[2 * j + 1] = as_floats(v[j] & splat(0xFFFF0000u));
+    });
   }
-}
+  TENON_INLINE static Floats widen(const std::byte* p) { return bf16_at(p); }
+};
 
-inline bool unpack_floats(DType dtype, const std::byte* rows, int64_t stride, int row_count, int64_t k, float* tile) noexcept {
-  bool vector = (dtype == DType::f32 && k % 4 == 0) || ((dtype == DType::bf16 || dtype == DType::f16) && k % 8 == 0);
-  if (!vector || row_count < kTileRows) return false;
-  unpack_floats_half(dtype, rows, stride, k, tile);
-  unpack_floats_half(dtype, rows + 16 * stride, stride, k, tile + 16);
-  return true;
-}
+struct F16 {
+  static constexpr int kStep = 8, kBytes = 2;
+  TENON_INLINE static void split(const Words (&v)[4], Floats (&out)[kStep]) {
+    unrolled<4>([&](int j) TENON_LAMBDA {
+      out[2 * j] = f16_low(v[j]);
+      out[2 * j + 1] = f16_high(v[j]);
+    });
+  }
+  TENON_INLINE static Floats widen(const std::byte* p) { return f16_at(p); }
+};
 
-inline void widen(DType dtype, const std::byte* from, float* to, int64_t n) noexcept {
-  for (int64_t i = 0; i < n; i += 16) {  // panels are whole vectors
-    uint16_t h[16];
-    __builtin_memcpy(h, from + 2 * i, 32);
-    if (dtype == DType::bf16) {
-      u32x16 v;
-      for (int j = 0; j < 16; ++j) v[j] = static_cast<uint32_t>(h[j]) << 16;
-      store(to + i, v);
-    } else {
-      store(to + i, Isa::widen_f16(h));
+template <class T>
+inline void unpack_floats(const std::byte* rows, int64_t stride, int64_t k, float* tile) noexcept {
+  for (int half = 0; half < 2; ++half)
+    for (int64_t i = 0; i < k; i += T::kStep) {
+      const std::byte* at = rows + 16 * half * stride + i * T::kBytes;
+      if (i % (4 * T::kStep) == 0)
+        for (int r = 0; r < 16; ++r) __builtin_prefetch(at + r * stride + 512);
+      Words v[4];
+      Floats f[T::kStep];
+      transpose_rows(at, stride, v);
+      T::split(v, f);
+      unrolled<T::kStep>([&](int j) TENON_LAMBDA { store(tile + (i + j) * kTileRows + 16 * half, f[j]); });
     }
+}
+
+template <class T>
+inline void dot_float_row(const std::byte* rows, int64_t stride, int64_t k, const float* x, float* y) noexcept {
+  // Both halves together: one chain of fused multiply-adds would wait for itself.
+  Floats acc[2] = {load_floats(y), load_floats(y + 16)};
+  const std::byte* next = rows + 32 * stride;
+  for (int64_t i = 0; i < k; i += T::kStep) {
+    prefetch(next, 32 * i * T::kBytes, 32 * T::kStep * T::kBytes);
+    Floats f[2][T::kStep];
+    unrolled<2>([&](int half) TENON_LAMBDA {
+      Words v[4];
+      transpose_rows(rows + 16 * half * stride + i * T::kBytes, stride, v);
+      T::split(v, f[half]);
+    });
+    unrolled<T::kStep>([&](int j) TENON_LAMBDA {
+      unrolled<2>([&](int half) TENON_LAMBDA { acc[half] = fma(splat(x[i + j]), f[half][j], acc[half]); });
+    });
+  }
+  store(y, acc[0]);
+  store(y + 16, acc[1]);
+}
+
+template <class T>
+inline void widen(const std::byte* from, int64_t count, float* to) noexcept {
+  for (int64_t i = 0; i < count; i += 16) store(to + i, T::widen(from + i * T::kBytes));
+}
+
+template <class T>
+inline void dot_panel(const std::byte* panel, int64_t k, const float* x, float* y) noexcept {
+  Floats acc[2] = {load_floats(y), load_floats(y + 16)};
+  for (int64_t i = 0; i < k; ++i, panel += kTileRows * T::kBytes) {
+    for (int line = 0; line < kTileRows * T::kBytes; line += 64) __builtin_prefetch(panel + 4096 + line);
+    unrolled<2>([&](int half) TENON_LAMBDA { acc[half] = fma(splat(x[i]), T::widen(panel + 16 * half * T::kBytes), acc[half]); });
+  }
+  store(y, acc[0]);
+  store(y + 16, acc[1]);
+}
+
+template <class T>
+constexpr FloatKernel kFloatKernel{T::kStep, unpack_floats<T>, dot_float_row<T>, widen<T>, dot_panel<T>};
+
+inline const FloatKernel* float_kernel(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f32: return &kFloatKernel<F32>;
+    case DType::bf16: return &kFloatKernel<Bf16>;
+    case DType::f16: return &kFloatKernel<F16>;
+    default: return nullptr;
   }
 }
 
 template <int kRows>
-inline void dot_floats_rows(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, float* y, int64_t ldy, int row_count) {
-  alignas(64) float acc_memory[kRows][kTileRows] = {};
-  for (int r = 0; r < kRows; ++r) __builtin_memcpy(acc_memory[r], y + r * ldy, static_cast<size_t>(row_count) * 4);
-  f32x16 acc[kRows][2];
-  for (int r = 0; r < kRows; ++r)
-    for (int h = 0; h < 2; ++h) acc[r][h] = load<f32x16>(acc_memory[r] + 16 * h);
+inline void dot_floats_rows(const float* tile, int64_t tile_stride, int half, int64_t k, const float* x, int64_t ldx, int64_t row,
+                            const Outputs& out) {
+  Floats acc[kRows][kHalves];
+  load_outputs(out, row, half, acc);
+  const float* a = x + row * ldx;
   for (int64_t i = 0; i < k; ++i) {
-    f32x16 w0 = load<f32x16>(tile + i * tile_stride), w1 = load<f32x16>(tile + i * tile_stride + 16);
-    for (int r = 0; r < kRows; ++r) {
-      f32x16 a = splat(x[r * ldx + i]);
-      acc[r][0] = Isa::fma(a, w0, acc[r][0]);
-      acc[r][1] = Isa::fma(a, w1, acc[r][1]);
-    }
+    Floats w[kHalves];
+    unrolled<kHalves>([&](int h) TENON_LAMBDA { w[h] = load_floats(tile + i * tile_stride + 16 * (half + h)); });
+    unrolled<kRows>([&](int r) TENON_LAMBDA {
+      Floats all = splat(a[r * ldx + i]);
+      unrolled<kHalves>([&](int h) TENON_LAMBDA { acc[r][h] = fma(all, w[h], acc[r][h]); });
+    });
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int h = 0; h < 2; ++h) store(acc_memory[r] + 16 * h, acc[r][h]);
-    __builtin_memcpy(y + r * ldy, acc_memory[r], static_cast<size_t>(row_count) * 4);
-  }
+  store_outputs(out, row, half, acc);
+}
+
+template <int kRows>
+inline void dot_floats_from(const float* tile, int64_t tile_stride, int half, int64_t k, const float* x, int64_t ldx, int64_t row, int64_t m,
+                            const Outputs& out) {
+  for (; row + kRows <= m; row += kRows) dot_floats_rows<kRows>(tile, tile_stride, half, k, x, ldx, row, out);
+  if constexpr (kRows > 1) dot_floats_from<fewer(kRows)>(tile, tile_stride, half, k, x, ldx, row, m, out);
 }
 
 inline void dot_floats(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, int64_t m, float* y, int64_t ldy,
-                       int row_count) noexcept {
-  int64_t i = 0;
-  for (; i + Isa::kFloatRows <= m; i += Isa::kFloatRows)
-    dot_floats_rows<Isa::kFloatRows>(tile, tile_stride, k, x + i * ldx, ldx, y + i * ldy, ldy, row_count);
-  for (; i < m; ++i) dot_floats_rows<1>(tile, tile_stride, k, x + i * ldx, ldx, y + i * ldy, ldy, row_count);
+                       Lanes lanes) noexcept {
+  for (int half = 0; half < 2; half += kHalves) dot_floats_from<kFloatRows>(tile, tile_stride, half, k, x, ldx, 0, m, {y, ldy, lanes});
 }

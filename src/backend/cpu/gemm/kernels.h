@@ -9,36 +9,59 @@ namespace tenon::cpu {
 
 constexpr int kTileRows = 32;
 
-// 32 weight rows of integer codes over some groups of k. Rows past the weight's end hold zeros.
+// 32 weight rows of integer codes over some groups of k. A type's codes are stored with an offset that makes them unsigned.
 struct CodeTile {
-  int8_t* codes;    // [k / 4][32][4]
-  float* scale;     // [groups][32]
-  float* minimum;   // [groups][32], only where the encoding has minima
+  uint8_t* codes;  // [k / 4][32][4]
+  float* scale;    // [groups][32]
+  float* minimum;  // [groups][32], only where the encoding has minima
 };
 
-// Activations rounded to int8 in groups of 32: x ~ scale * code.
+// Activations rounded to int8 in groups of 32, x ~ scale * code; what follows from them is kept per group of the weight (16 or 32).
 struct CodeRows {
-  const int8_t* codes;    // [m][in]
-  const float* scale;     // [m][in / 32]
-  const int32_t* sum;     // [m][in / 16]: sums of the codes of each 16
-  int64_t in;
+  int8_t* codes;   // [m][in]
+  float* scale;    // [m][groups]
+  float* sum;      // [m][groups]: scale * float(sum of the codes), what a minimum is multiplied by
+  int32_t* start;  // [m][groups]: -offset * sum of the codes: a dot product with offset codes starts here
+  int64_t in, groups;
+
+  CodeRows row(int64_t i) const {
+    return {codes + i * in, scale + i * groups, sum + i * groups, start + i * groups, in, groups};
+  }
+};
+
+// The part of a tile's 32 lanes that are outputs: y[0] is lane `first`.
+struct Lanes {
+  int first = 0, count = kTileRows;
+};
+
+struct CodeKernel {
+  int offset;
+  // `blocks` blocks of 32 rows (row r at rows + r * stride) into a tile; null: no vector form, see quant::BlockForm.
+  void (*unpack)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeTile& tile) noexcept;
+  // y[m][lanes] += tile . activations over `groups` groups, of which `first_group` is the first in x.
+  void (*dot)(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m, float* y, int64_t ldy,
+              Lanes lanes) noexcept;
+  // y[0..32) = 32 whole rows . the first row of x, without a tile in between; null like unpack.
+  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x, float* y) noexcept;
+};
+
+struct FloatKernel {
+  int step;  // unpack and dot_row take multiples of this many k
+  void (*unpack)(const std::byte* rows, int64_t stride, int64_t k, float* tile) noexcept;  // 32 rows as f32 [k][32]
+  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const float* x, float* y) noexcept;  // y[0..32) += rows . x
+  void (*widen)(const std::byte* from, int64_t count, float* to) noexcept;                 // a multiple of 16
+  void (*dot_panel)(const std::byte* panel, int64_t k, const float* x, float* y) noexcept;  // y[0..32) += panel [k][32] . x
 };
 
 struct GemmKernels {
-  // n is a multiple of 16; a last group of 16 has a scale of its own.
-  void (*quantise)(const float* x, int64_t n, int8_t* codes, float* scale, int32_t* sum) noexcept;
-  // `blocks` blocks of up to 32 rows (row r at rows + r * stride) into a tile. False: this type has no vector form here.
-  bool (*unpack_codes)(DType dtype, const std::byte* rows, int64_t stride, int row_count, int64_t blocks, const CodeTile& tile) noexcept;
-  // y[m][0..row_count) += tile . activations over `groups` groups of `group` elements, of which `k_begin` is the first element.
-  void (*dot_codes)(const CodeTile& tile, int group, bool has_minimum, int64_t groups, const CodeRows& x, int64_t k_begin, int64_t m,
-                    float* y, int64_t ldy, int row_count) noexcept;
-  // k elements of up to 32 rows as f32 [k][32]. False: no vector form for this type.
-  bool (*unpack_floats)(DType dtype, const std::byte* rows, int64_t stride, int row_count, int64_t k, float* tile) noexcept;
-  // n panel elements (f16 or bf16) to f32.
-  void (*widen)(DType dtype, const std::byte* from, float* to, int64_t n) noexcept;
-  // y[m][0..row_count) += tile [k][32] . x [m][k], one fused multiply-add per k (the baseline multiplies, then adds).
-  void (*dot_floats)(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, int64_t m, float* y, int64_t ldy,
-                     int row_count) noexcept;
+  // n (a multiple of 32) activations to one row of codes.
+  void (*quantise)(const float* x, int64_t n, int group, int offset, const CodeRows& row) noexcept;
+  const CodeKernel& (*codes)(DType dtype) noexcept;    // of any block type
+  const FloatKernel* (*floats)(DType dtype) noexcept;  // null: decoded by tensor/quant.h
+  // y[m][lanes] += tile [k][32] (rows of the tile tile_stride floats apart) . x [m][k], one fused multiply-add per k
+  // (the baseline multiplies, then adds).
+  void (*dot_floats)(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, int64_t m, float* y,
+                     int64_t ldy, Lanes lanes) noexcept;
 };
 
 extern const GemmKernels kGemmBaseline;
