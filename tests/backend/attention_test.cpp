@@ -83,9 +83,20 @@ class Scene {
     sequences_.push_back({&tokens, std::move(table), 0, Vector(tokens.q.size(), kSentinel)});
   }
 
+  // The first `count` tokens of every sequence are stored without being attended to from.
+  void store_prefix(int64_t count) {
+    make_pool();
+    for (Sequence& s : sequences_) {
+      const std::vector<AttendSequence> rows = {{0, count, 0, s.table.data(), static_cast<int64_t>(s.table.size())}};
+      store_kv(shape_.kv(), pool_->data(), s.tokens->k.data(), shape_.kv_size(), s.tokens->v.data(), shape_.kv_size(),
+               rows, threads_);
+      s.done = count;
+    }
+  }
+
   // Every sequence in turn takes up to `chunk` of its tokens in each step, until all are done.
   void run(int64_t chunk) {
-    if (!pool_) pool_ = std::make_unique<Aligned>(static_cast<size_t>(used_) * pool_bytes_);
+    make_pool();
     while (step(chunk)) {
     }
   }
@@ -102,6 +113,10 @@ class Scene {
 
   // Rows of a step are packed, with a gap between rows and sentinels in it.
   static constexpr int64_t kGap = 3;
+
+  void make_pool() {
+    if (!pool_) pool_ = std::make_unique<Aligned>(static_cast<size_t>(used_) * pool_bytes_);
+  }
 
   bool step(int64_t chunk) {
     const int64_t ldq = shape_.q_size() + kGap, ldk = shape_.kv_size() + kGap;
@@ -313,6 +328,30 @@ TEST(Attention, SameBitsAcrossSegments) {
       for (int threads : {1, 2, 3}) {
         expect_same_bits(alone(shape, tokens, 1, threads), want);
         expect_same_bits(alone(shape, tokens, 500, threads), want);
+      }
+    });
+  }
+}
+
+// More segments than are summed at a time; rows that end in the middle of that, and a short one beside them.
+TEST(Attention, SameBitsWhenManySegmentsAreSharedByThreads) {
+  for (Shape shape : {Shape{KvType::bf16, 3, 1, 8}, Shape{KvType::q8, 2, 1, 16, 30 * kSegment}}) {
+    SCOPED_TRACE(text(shape));
+    const int64_t prefix = 36 * kSegment + 5;
+    const Tokens a(shape, prefix + 2, 13), b(shape, prefix + 3, 14), c(shape, prefix + 2, 15);
+    const auto decode = [&](int threads, By by) {
+      Scene scene(shape, threads, by);
+      for (const Tokens* t : {&a, &b, &c}) scene.add(*t, blocks_for(t->count));
+      scene.store_prefix(prefix);
+      scene.run(1);
+      return std::vector<Vector>{scene.output(0), scene.output(1), scene.output(2)};
+    };
+    const std::vector<Vector> plain = decode(1, By::reference);
+    at_every_isa([&](Isa level) {
+      const std::vector<Vector> want = decode(1, By::vector_code);
+      for (size_t i = 0; i < 3; ++i) {
+        if (is_fused(level)) expect_same_bits(want[i], plain[i]);
+        for (int threads : {2, 3}) expect_same_bits(decode(threads, By::vector_code)[i], want[i]);
       }
     });
   }

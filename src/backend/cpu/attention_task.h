@@ -6,6 +6,9 @@
 
 namespace tenon::cpu {
 
+// Output rows are kept in whole vectors.
+constexpr int64_t padded(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
+
 constexpr int64_t kAttendSpan = 4;  // tiles that are taken together where all rows of a task see all of them
 
 // Consecutive rows of one sequence for all query heads that share a KV head. Task row r: position first + r / group,
@@ -17,6 +20,10 @@ struct AttendTask {
   int64_t row = 0;        // of the sequence's rows, the first
   int64_t positions = 0;  // so many rows
   int64_t group = 0;      // query heads per KV head
+
+  int64_t first_segment() const { return first_visible(0) / kSegment; }
+  int64_t last_segment() const { return position(rows() - 1) / kSegment; }
+  int64_t segments() const { return last_segment() - first_segment() + 1; }
 
   int64_t rows() const { return positions * group; }
   int64_t position(int64_t r) const { return sequence->position + row + r / group; }
@@ -43,5 +50,16 @@ struct AttendScratch {
   float* lanes = nullptr;    // of the running sums [rows][16]
   AttendPartial segment, total;
 };
+
+// All of a task: its rows of call.y.
+void attend_task(const AttendTask& task, const AttendScratch& scratch) noexcept;
+// One segment's part of it.
+void attend_segment(const AttendTask& task, const AttendScratch& scratch, int64_t segment,
+                    const AttendPartial& partial) noexcept;
+// Adds a segment's part to the rows' totals, in the order of segments; a row's first starts its total (they may be the
+// same memory).
+void merge_segment(const AttendTask& task, int64_t segment, const AttendPartial& partial,
+                   const AttendPartial& total) noexcept;
+void write_rows(const AttendTask& task, const AttendPartial& total) noexcept;
 
 }  // namespace tenon::cpu

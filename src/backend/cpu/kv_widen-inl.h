@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backend/cpu/attention_task.h"
 #include "backend/cpu/kv_layout.h"
 #include "backend/cpu/math-inl.h"
 #include "hwy/cache_control.h"
@@ -20,8 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kTile = kKvBlock;
-
-constexpr int64_t padded(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
 // to[i] = one(from[i]); asks for the cache lines `ahead` bytes further on.
 template <class Stored, class Widen>
