@@ -193,6 +193,8 @@ def main():
     script = enum_table(SCRIPTS, lambda n: r"\p{%s}" % n)
     space, word = matched(r"\s"), matched(r"\w")
     posix = {n: matched(f"[[:{n}:]]") for n in ("alpha", "punct", "graph", "print", "cntrl")}
+    joined_words = {c for c in CODES if len(pre_tokenizers.Whitespace().pre_tokenize_str('a' + chr(c))) == 1 and
+                    pre_tokenizers.Whitespace().pre_tokenize_str('a' + chr(c))[0][0] == 'a' + chr(c)}
     white = split_off(pre_tokenizers.WhitespaceSplit())
     numeric = split_off(pre_tokenizers.Digits())
     punct = split_off(pre_tokenizers.Punctuation())
@@ -222,7 +224,7 @@ def main():
     flag_sets = [white, numeric, punct, drop, blank, cjk, accent, word, posix["alpha"], posix["punct"], posix["graph"], posix["print"],
                  composed | second | {c for c in range(LIMIT) if ccc[c]},
                  compat_composed | second | {c for c in range(LIMIT) if ccc[c]},
-                 pictographic, bert_accent - set(canonical)]
+                 pictographic, bert_accent - set(canonical), joined_words]
     flags = [0] * LIMIT
     for bit, members in enumerate(flag_sets):
         for c in members:

@@ -78,6 +78,7 @@ void AddedTokens::build(const std::vector<std::string>& normalized_contents) {
   std::vector<std::pair<std::string, uint32_t>> raw, normalized;
   for (uint32_t i = 0; i < tokens_.size(); ++i) {
     const std::string& content = tokens_[i].normalized ? normalized_contents[i] : tokens_[i].content;
+    if (tokens_[i].shown.empty()) tokens_[i].shown = content;
     if (!content.empty()) (tokens_[i].normalized ? normalized : raw).push_back({content, i});
   }
   raw_.build(std::move(raw));
@@ -99,17 +100,18 @@ size_t AddedTokens::memory_bytes() const {
   size_t n = tokens_.capacity() * sizeof(AddedToken) + by_id_.capacity() * sizeof(by_id_[0]) + raw_.memory_bytes() +
              normalized_.memory_bytes();
   for (const AddedToken& t : tokens_)
-    if (t.content.capacity() > 15) n += t.content.capacity() + 1;
+    for (const std::string* s : {&t.content, &t.shown})
+      if (s->capacity() > 15) n += s->capacity() + 1;
   return n;
 }
 
 namespace {
 
 bool word_before(std::string_view text, size_t at) {
-  return at > 0 && has_flag(decode_utf8_before(text.data() + at).value, kWord);
+  return at > 0 && has_flag(decode_utf8_before(text.data() + at).value, kWordAndJoiner);
 }
 bool word_after(std::string_view text, size_t at) {
-  return at < text.size() && has_flag(decode_utf8(text.data() + at).value, kWord);
+  return at < text.size() && has_flag(decode_utf8(text.data() + at).value, kWordAndJoiner);
 }
 
 size_t skip_space_before(std::string_view text, size_t at, size_t limit) {

@@ -12,6 +12,7 @@ namespace tenon::text {
 
 struct AddedToken {
   std::string content;
+  std::string shown;  // what decoding writes: `content`, normalized where the token is
   int32_t id = 0;
   bool special = false;
   bool normalized = false;              // looked for in the normalized text

@@ -25,21 +25,22 @@ void MergeTable::add(uint32_t left, uint32_t right, uint32_t rank, uint32_t merg
   slots_[i] = {left, right, static_cast<uint64_t>(rank) << 32 | merged};
 }
 
-int32_t MergeReader::find(std::string_view token) const {
-  int32_t id = vocabulary_.find_spelled(token);
-  if (id < 0)
-    fail(ErrorCode::invalid_file, "{}: a merge uses or makes {}, which is not in the vocabulary", source_,
-         printable(token));
-  return id;
-}
-
-void MergeReader::add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank) {
+bool MergeReader::try_add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank) {
   std::string_view tail = right;
   if (!prefix_.empty()) tail.remove_prefix(std::min(prefix_.size(), tail.size()));  // the reference cuts without a look
   merged_.assign(left);
   merged_ += tail;
-  table.add(static_cast<uint32_t>(find(left)), static_cast<uint32_t>(find(right)), rank,
-            static_cast<uint32_t>(find(merged_)));
+  int32_t a = vocabulary_.find_spelled(left), b = vocabulary_.find_spelled(right),
+          ab = vocabulary_.find_spelled(merged_);
+  if (a < 0 || b < 0 || ab < 0) return false;
+  table.add(static_cast<uint32_t>(a), static_cast<uint32_t>(b), rank, static_cast<uint32_t>(ab));
+  return true;
+}
+
+void MergeReader::add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank) {
+  if (!try_add(table, left, right, rank))
+    fail(ErrorCode::invalid_file, "{}: merge {} ({} {}) uses or makes a token that is not in the vocabulary", source_,
+         rank, printable(left), printable(right));
 }
 
 void MergeReader::add_line(MergeTable& table, std::string_view line, uint32_t rank) {
@@ -79,7 +80,8 @@ void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch
   int32_t id = vocabulary_->find(piece);
   if (id >= 0) {
     std::atomic<uint8_t>& whole = whole_[static_cast<size_t>(id)];
-    uint8_t known = options_.ignore_merges ? uint8_t{yes} : whole.load(std::memory_order_relaxed);
+    bool lines = options_.whole_lines && piece.find_first_not_of('\n') == piece.npos;
+    uint8_t known = options_.ignore_merges || lines ? uint8_t{yes} : whole.load(std::memory_order_relaxed);
     if (known == yes) {
       out.push_back(id);
       return;

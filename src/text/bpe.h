@@ -51,10 +51,11 @@ class MergeReader {
       : vocabulary_(vocabulary), prefix_(std::move(continuing_prefix)), source_(source) {}
   // Throws Error{invalid_file} when one of the tokens or what they merge to is not in the vocabulary.
   void add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank);
+  // The same, but such a merge is passed over: false.
+  bool try_add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank);
   void add_line(MergeTable& table, std::string_view line, uint32_t rank);  // "left right"
 
  private:
-  int32_t find(std::string_view token) const;
   const Vocabulary& vocabulary_;
   std::string prefix_;
   std::string_view source_;
@@ -66,6 +67,7 @@ struct BpeOptions {
   bool has_unk = false;
   std::string continuing_prefix, end_suffix;
   bool fuse_unk = false, byte_fallback = false, ignore_merges = false;
+  bool whole_lines = false;  // a piece of line breaks that is a token is taken whole
 };
 
 class Bpe final : public TokenModel {

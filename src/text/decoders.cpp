@@ -17,6 +17,7 @@ class DecoderRun::Step {
   explicit Step(bool fused) : fused_(fused) {}
   virtual ~Step() = default;
   virtual void push(std::string_view token, Sink out) = 0;
+  virtual void skip() {}  // of the first step: a token came that is not shown
   virtual void finish(Sink) {}
 
  protected:
@@ -152,24 +153,44 @@ class MetaspaceStep final : public Step {
   bool first_ = true;
 };
 
+std::optional<uint8_t> byte_of(std::string_view t) {
+  if (t.size() != 6 || !t.starts_with("<0x") || t[5] != '>') return std::nullopt;
+  auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  int high = t[3] == '+' ? 0 : digit(t[3]), low = digit(t[4]);  // the reference's number parser takes a plus sign
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<uint8_t>(high * 16 + low);
+}
+
+class PieceStep final : public Step {
+ public:
+  PieceStep(const PieceDecoder& rule, bool fused) : Step(fused), strip_(rule.space_prefix) {}
+  void push(std::string_view token, Sink out) override {
+    std::string s(token);
+    if (auto b = byte_of(token))
+      s = static_cast<char>(*b);
+    else
+      replace_all(s, "\xE2\x96\x81", " ");
+    if (strip_ && s.starts_with(' ')) s.erase(0, 1);
+    strip_ = false;
+    out(s);
+  }
+  void skip() override { strip_ = false; }
+
+ private:
+  bool strip_;
+};
+
 // A run of <0x..> tokens is text if the whole run is valid UTF-8, else one U+FFFD a byte.
 class ByteFallbackStep final : public WholeStep {
  public:
   explicit ByteFallbackStep(bool fused) : WholeStep(fused) {}
 
  private:
-  static std::optional<uint8_t> byte_of(std::string_view t) {
-    if (t.size() != 6 || !t.starts_with("<0x") || t[5] != '>') return std::nullopt;
-    auto digit = [](char c) {
-      return c >= '0' && c <= '9'   ? c - '0'
-             : c >= 'a' && c <= 'f' ? c - 'a' + 10
-             : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                    : -1;
-    };
-    int high = t[3] == '+' ? 0 : digit(t[3]), low = digit(t[4]);  // the reference's number parser takes a plus sign
-    if (high < 0 || low < 0) return std::nullopt;
-    return static_cast<uint8_t>(high * 16 + low);
-  }
   void each(std::string_view token, Sink out) override {
     if (auto b = byte_of(token)) {
       run_.push_back(static_cast<char>(*b));
@@ -282,6 +303,7 @@ struct MakeStep {
   std::unique_ptr<Step> operator()(const FuseDecoder&) const { return std::make_unique<FuseStep>(fused); }
   std::unique_ptr<Step> operator()(const StripDecoder& r) const { return std::make_unique<StripStep>(r, fused); }
   std::unique_ptr<Step> operator()(const ReplaceDecoder& r) const { return std::make_unique<ReplaceStep>(r, fused); }
+  std::unique_ptr<Step> operator()(const PieceDecoder& r) const { return std::make_unique<PieceStep>(r, fused); }
   std::unique_ptr<Step> operator()(const JoinDecoder&) const { return std::make_unique<JoinStep>(fused); }
 };
 
@@ -312,7 +334,11 @@ void DecoderRun::push(std::string_view token, std::string& out) {
   push_from(steps_, 0, token, bytes);
   for (size_t at = 0; at < bytes.size();) {
     Utf8Step step = utf8_step(std::string_view(bytes).substr(at));
-    if (step.cut) {
+    // The start of a surrogate is held as a whole: its three bytes are three broken characters.
+    std::string_view rest = std::string_view(bytes).substr(at);
+    const bool surrogate = rest.size() == 2 && rest[0] == '\xED' && static_cast<uint8_t>(rest[1]) >= 0xA0 &&
+                           static_cast<uint8_t>(rest[1]) < 0xC0;
+    if (step.cut || surrogate) {
       broken_ = bytes.substr(at);
       return;
     }
@@ -322,6 +348,10 @@ void DecoderRun::push(std::string_view token, std::string& out) {
       out += "\xEF\xBF\xBD";
     at += step.bytes;
   }
+}
+
+void DecoderRun::skip() {
+  if (!steps_.empty()) steps_.front()->skip();
 }
 
 void DecoderRun::finish(std::string& out) {

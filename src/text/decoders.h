@@ -38,10 +38,13 @@ struct ReplaceDecoder {
   Pattern pattern;
   std::string by;
 };
+struct PieceDecoder {        // SentencePiece's pieces as llama.cpp writes them
+  bool space_prefix = true;  // the first token, skipped or not, loses a space at its start
+};
 struct JoinDecoder {  // no decoder: tokens with spaces between them
 };
 using Decoder = std::variant<ByteLevelDecoder, WordPieceDecoder, MetaspaceDecoder, SuffixDecoder, CtcDecoder,
-                             ByteFallbackDecoder, FuseDecoder, StripDecoder, ReplaceDecoder, JoinDecoder>;
+                             ByteFallbackDecoder, FuseDecoder, StripDecoder, ReplaceDecoder, PieceDecoder, JoinDecoder>;
 
 // A chain at work on one sequence of tokens.
 class DecoderRun {
@@ -51,6 +54,7 @@ class DecoderRun {
   DecoderRun(DecoderRun&&) noexcept;
   // Appends to `out` the text that is certain once `token` (as the vocabulary spells it) has come.
   void push(std::string_view token, std::string& out);
+  void skip();  // a token came that is not shown
   void finish(std::string& out);
 
   class Step;

@@ -18,6 +18,7 @@ struct FileFormat {
 // In order of preference.
 constexpr FileFormat kFormats[] = {
     {"tokenizer.json", ".json", read_tokenizer_json},
+    {nullptr, ".gguf", read_tokenizer_gguf},
 };
 
 const FileFormat* format_of(const fs::path& file) {

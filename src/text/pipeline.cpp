@@ -173,7 +173,7 @@ bool Pipeline::is_special(int32_t id) const {
 }
 
 std::string Pipeline::token(int32_t id) const {
-  if (const AddedToken* t = added_.by_id(id)) return t->content;
+  if (const AddedToken* t = added_.by_id(id)) return t->shown;
   return spec_.vocabulary->spelled(id);
 }
 
@@ -189,7 +189,10 @@ std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special_tok
   DecoderRun run(spec_.decoders);
   std::string out;
   for (int32_t id : ids) {
-    if (skip_special_tokens && is_special(id)) continue;
+    if (skip_special_tokens && is_special(id)) {
+      run.skip();
+      continue;
+    }
     std::string t = token(id);
     if (!t.empty()) run.push(t, out);
   }
@@ -205,8 +208,8 @@ std::string Pipeline::decode_bytes(std::span<const int32_t> ids, bool skip_speci
     if (skip_special_tokens && is_special(id)) continue;
     if (id < v.size()) {
       bytes += v.bytes_unchecked(static_cast<uint32_t>(id));
-    } else if (const AddedToken* t = added_.by_id(id); t && !append_bytes_of_spelling(bytes, t->content)) {
-      bytes += t->content;
+    } else if (const AddedToken* t = added_.by_id(id); t && !append_bytes_of_spelling(bytes, t->shown)) {
+      bytes += t->shown;
     }
   }
   if (simdjson::validate_utf8(bytes)) return bytes;
@@ -237,7 +240,10 @@ class PipelineStream final : public TokenStream {
     if (id < 0 || id >= tokenizer_.vocab_size())
       fail(ErrorCode::invalid_argument, "token id {} is outside the vocabulary of {}", id, tokenizer_.vocab_size());
     std::string out;
-    if (skip_special_tokens_ && tokenizer_.is_special(id)) return out;
+    if (skip_special_tokens_ && tokenizer_.is_special(id)) {
+      run_.skip();
+      return out;
+    }
     std::string t = tokenizer_.token(id);
     if (!t.empty()) run_.push(t, out);
     return out;

@@ -106,7 +106,7 @@ void runs(std::string_view text, Kind kind, Sink&& sink) {
   if (current && begin < text.size()) sink(text.substr(begin));
 }
 
-int word_kind(char32_t c) { return has_flag(c, kWord) ? 1 : scan_class(c) & kSpace ? 0 : 2; }
+int word_kind(char32_t c) { return has_flag(c, kWordAndJoiner) ? 1 : scan_class(c) & kSpace ? 0 : 2; }
 
 // A piece ends where the script changes; characters of no script join both sides.
 template <class Sink>

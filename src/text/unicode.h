@@ -21,7 +21,7 @@ enum ScanClass : uint8_t {
 };
 
 // Bits of CharRecord::flags; the sets come from different parts of the reference and of Unicode versions.
-enum CharFlag : uint16_t {
+enum CharFlag : uint32_t {
   kWhite = 1 << 0,        // white space outside of regular expressions
   kNumeric = 1 << 1,      // what the Digits pre-tokenizer splits off
   kPunctuation = 1 << 2,  // what the Punctuation and Bert pre-tokenizers split off
@@ -37,7 +37,8 @@ enum CharFlag : uint16_t {
   kNfcActive = 1 << 12,   // a text without such characters is in NFC
   kNfkcActive = 1 << 13,  // a text without such characters is in NFKC
   kPictographic = 1 << 14,
-  kBertAccent = 1 << 15  // BertNormalizer's strip_accents removes it
+  kBertAccent = 1 << 15,    // BertNormalizer's strip_accents removes it
+  kWordAndJoiner = 1 << 16  // \w in the reference's own patterns (joiners belong to it)
 };
 
 struct CodePoint {

@@ -10,7 +10,7 @@ struct CharRecord {
   uint8_t reference_script;  // as the UnicodeScripts pre-tokenizer groups characters; 0 joins everything
   uint8_t combining;         // canonical combining class
   uint8_t grapheme_break;
-  uint16_t flags;  // CharFlag
+  uint32_t flags;  // CharFlag
 };
 
 struct CharPair {
