@@ -9,7 +9,8 @@
 namespace tenon::formats {
 namespace {
 
-constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kEnd64Locator = 0x07064b50, kCentral = 0x02014b50, kLocal = 0x04034b50;
+constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kEnd64Locator = 0x07064b50, kCentral = 0x02014b50,
+                   kLocal = 0x04034b50;
 
 struct Directory {
   uint64_t offset = 0, count = 0;
@@ -18,7 +19,8 @@ struct Directory {
 // The end record is within the last 64 KiB (a comment may follow it).
 uint64_t find_end(std::span<const std::byte> file, std::string_view source) {
   constexpr uint64_t kRecord = 22;
-  if (file.size() < kRecord) fail(ErrorCode::invalid_file, "{}: not a zip file (no end record in {} bytes)", source, file.size());
+  if (file.size() < kRecord)
+    fail(ErrorCode::invalid_file, "{}: not a zip file (no end record in {} bytes)", source, file.size());
   uint64_t low = file.size() > kRecord + 65535 ? file.size() - kRecord - 65535 : 0;
   for (uint64_t at = file.size() - kRecord + 1; at-- > low;) {
     ByteReader r(file.subspan(at), source);
@@ -50,7 +52,8 @@ Directory find_directory(std::span<const std::byte> file, std::string_view sourc
 }
 
 // Sizes of 0xFFFFFFFF are in the extra field 0x0001, in this order.
-void read_zip64_extra(std::span<const std::byte> extra, std::string_view source, uint64_t& size, uint64_t& packed, uint64_t& offset) {
+void read_zip64_extra(std::span<const std::byte> extra, std::string_view source, uint64_t& size, uint64_t& packed,
+                      uint64_t& offset) {
   ByteReader r(extra, source);
   while (r.remaining() >= 4) {
     auto id = r.read<uint16_t>("extra field id");
@@ -62,6 +65,18 @@ void read_zip64_extra(std::span<const std::byte> extra, std::string_view source,
   }
 }
 
+struct Placed {
+  uint64_t begin, end;  // local header to the end of the data
+};
+
+// Entries that share bytes can claim far more than the file holds, and mean different things to different readers.
+void check_overlaps(std::vector<Placed> places, std::string_view source) {
+  std::sort(places.begin(), places.end(), [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < places.size(); ++i)
+    if (places[i].begin < places[i - 1].end)
+      fail(ErrorCode::invalid_file, "{}: zip entries overlap at offset {} (bad zip)", source, places[i].begin);
+}
+
 }  // namespace
 
 std::vector<ZipEntry> read_zip_directory(std::span<const std::byte> file, std::string_view source) {
@@ -70,8 +85,10 @@ std::vector<ZipEntry> read_zip_directory(std::span<const std::byte> file, std::s
   r.seek(d.offset, "zip directory offset");
   if (d.count > r.remaining() / 46) r.fail_at("zip entry count", "is larger than the directory (bad zip)");
   std::vector<ZipEntry> out;
+  std::vector<Placed> places;
   for (uint64_t i = 0; i < d.count; ++i) {
-    if (r.read<uint32_t>("zip directory entry") != kCentral) r.fail_at("zip directory entry", "has a wrong signature (bad zip)");
+    if (r.read<uint32_t>("zip directory entry") != kCentral)
+      r.fail_at("zip directory entry", "has a wrong signature (bad zip)");
     r.take(4, "versions");
     auto flags = r.read<uint16_t>("flags");
     auto method = r.read<uint16_t>("method");
@@ -80,7 +97,8 @@ std::vector<ZipEntry> read_zip_directory(std::span<const std::byte> file, std::s
     e.crc = r.read<uint32_t>("crc");
     uint64_t packed = r.read<uint32_t>("compressed size");
     e.size = r.read<uint32_t>("size");
-    auto name = r.read<uint16_t>("name length"), extra = r.read<uint16_t>("extra length"), comment = r.read<uint16_t>("comment length");
+    auto name = r.read<uint16_t>("name length"), extra = r.read<uint16_t>("extra length"),
+         comment = r.read<uint16_t>("comment length");
     r.take(8, "attributes");
     uint64_t local = r.read<uint32_t>("local offset");
     e.name = r.chars(name, "entry name");
@@ -88,7 +106,8 @@ std::vector<ZipEntry> read_zip_directory(std::span<const std::byte> file, std::s
     r.take(comment, "comment");
     if (flags & 1) fail(ErrorCode::invalid_file, "{}: zip entry {} is encrypted", source, printable(e.name));
     if (method != 0 || packed != e.size)
-      fail(ErrorCode::invalid_file, "{}: zip entry {} is compressed; torch stores its entries (bad zip)", source, printable(e.name));
+      fail(ErrorCode::invalid_file, "{}: zip entry {} is compressed; torch stores its entries (bad zip)", source,
+           printable(e.name));
     ByteReader l(file, source);
     l.seek(local, "local header offset");
     if (l.read<uint32_t>("local header") != kLocal) l.fail_at("local header", "has a wrong signature (bad zip)");
@@ -97,8 +116,10 @@ std::vector<ZipEntry> read_zip_directory(std::span<const std::byte> file, std::s
     l.take(uint64_t{local_name} + local_extra, "local name");
     e.offset = l.offset();
     l.take(e.size, "zip entry data");
+    places.push_back({local, l.offset()});
     out.push_back(std::move(e));
   }
+  check_overlaps(std::move(places), source);
   return out;
 }
 
