@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -51,12 +52,14 @@ const TensorInfo& Checkpoint::at(std::string_view name) const {
   constexpr size_t kMost = 12;
   if (name.size() < 300)
     for (const TensorInfo& t : tensors_)
-      if (size_t d = t.name.size() < 300 ? distance(name, t.name, kMost) : kMost + 1; d <= kMost) near.emplace_back(d, t.name);
+      if (size_t d = t.name.size() < 300 ? distance(name, t.name, kMost) : kMost + 1; d <= kMost)
+        near.emplace_back(d, t.name);
   std::sort(near.begin(), near.end());
   std::string hint;
-  for (size_t i = 0; i < std::min<size_t>(3, near.size()); ++i) hint += (i ? ", " : "; nearest: ") + printable(near[i].second);
-  fail(ErrorCode::not_found, "{}: there is no tensor {} among {}{}", files_.empty() ? "checkpoint" : files_[0]->name(), printable(name, 120),
-       tensors_.size(), hint);
+  for (size_t i = 0; i < std::min<size_t>(3, near.size()); ++i)
+    hint += (i ? ", " : "; nearest: ") + printable(near[i].second);
+  fail(ErrorCode::not_found, "{}: there is no tensor {} among {}{}", files_.empty() ? "checkpoint" : files_[0]->name(),
+       printable(name, 120), tensors_.size(), hint);
 }
 
 std::span<const std::byte> Checkpoint::bytes(const TensorInfo& t) const {
@@ -103,7 +106,8 @@ void read_file_into(const fs::path& path, Checkpoint& out, Container& container)
   if (path.filename().string().ends_with(".index.json")) {
     // Shards say themselves what they are.
     read_safetensors_index(path, out);
-    container = path.filename().string().find("safetensors") == std::string::npos ? Container::torch : Container::safetensors;
+    container =
+        path.filename().string().find("safetensors") == std::string::npos ? Container::torch : Container::safetensors;
     return;
   }
   auto file = MappedFile::open(path);
@@ -127,7 +131,8 @@ void read_file_into(const fs::path& path, Checkpoint& out, Container& container)
 
 // The weights of a model directory.
 fs::path weights_in(const fs::path& folder) {
-  for (const char* name : {"model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin"})
+  for (const char* name :
+       {"model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin"})
     if (fs::exists(folder / name)) return folder / name;
   std::vector<fs::path> found;
   for (const char* ending : {".safetensors", ".gguf", ".index.json"}) {
@@ -135,11 +140,14 @@ fs::path weights_in(const fs::path& folder) {
       if (entry.path().filename().string().ends_with(ending)) found.push_back(entry.path());
     std::sort(found.begin(), found.end());
     // A split GGUF is opened by its first part.
-    if (!found.empty() && (found.size() == 1 || found[0].filename().string().find("-00001-of-") != std::string::npos)) return found[0];
+    if (!found.empty() && (found.size() == 1 || found[0].filename().string().find("-00001-of-") != std::string::npos))
+      return found[0];
     if (!found.empty())
-      fail(ErrorCode::invalid_file, "{}: several {} files and no index; name the one to open", printable(folder.string(), 300), ending);
+      fail(ErrorCode::invalid_file, "{}: several {} files and no index; name the one to open",
+           printable(folder.string(), 300), ending);
   }
-  fail(ErrorCode::not_found, "{}: no weights here (model.safetensors, *.safetensors.index.json, *.gguf, pytorch_model.bin)",
+  fail(ErrorCode::not_found,
+       "{}: no weights here (model.safetensors, *.safetensors.index.json, *.gguf, pytorch_model.bin)",
        printable(folder.string(), 300));
 }
 
@@ -157,14 +165,18 @@ ShardIndex read_shard_index(const fs::path& index) {
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     fail(ErrorCode::invalid_file, "{}: weight_map is missing or not an object", source);
   ShardIndex out;
+  std::unordered_set<std::string> seen;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
-    if (!file.is_string()) fail(ErrorCode::invalid_file, "{}: weight_map entry {} is not a file name", source, printable(tensor));
+    if (!file.is_string())
+      fail(ErrorCode::invalid_file, "{}: weight_map entry {} is not a file name", source, printable(tensor));
     std::string name = file.get<std::string>();
     fs::path relative(name);
     bool escapes = relative.is_absolute() || name.empty() || name.find('\0') != std::string::npos;
     for (const fs::path& part : relative) escapes |= part == "..";
-    if (escapes) fail(ErrorCode::invalid_file, "{}: weight_map names {}, a path outside the model's folder", source, printable(name));
-    if (std::find(out.files.begin(), out.files.end(), name) == out.files.end()) out.files.push_back(name);
+    if (escapes)
+      fail(ErrorCode::invalid_file, "{}: weight_map names {}, a path outside the model's folder", source,
+           printable(name));
+    if (seen.insert(name).second) out.files.push_back(name);
     out.tensors.emplace_back(tensor, name);
   }
   return out;
