@@ -227,18 +227,19 @@ std::vector<Shape> shapes() {
 }
 
 TEST(Attention, IsTheReference) {
-  at_every_isa([](Isa level) {
-    for (const Shape& shape : shapes()) {
-      SCOPED_TRACE(text(shape));
-      const Tokens tokens(shape, 101, 1);
-      const Vector want = alone(shape, tokens, 101, 1, By::reference), got = alone(shape, tokens, 101, 1);
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(text(shape));
+    const Tokens tokens(shape, 165, 1);
+    const Vector want = alone(shape, tokens, 165, 1, By::reference);
+    at_every_isa([&](Isa level) {
+      const Vector got = alone(shape, tokens, 165, 1);
       // Scores of head_dim roundings each move the weights; the values are of size 1.5 or so.
       if (is_fused(level))
         expect_same_bits(got, want);
       else
         expect_near(got, want, 0x1p-24f * 64 * std::sqrt(static_cast<float>(shape.head_dim)));
-    }
-  });
+    });
+  }
 }
 
 TEST(Attention, IsSoftmaxInDoublePrecision) {
@@ -317,7 +318,7 @@ TEST(Attention, SameBitsInARingOfBlocks) {
 
 TEST(Attention, SameBitsAcrossSegments) {
   for (Shape shape :
-       {Shape{KvType::bf16, 3, 1, 24}, Shape{KvType::q8, 2, 2, 16, 1500}, Shape{KvType::f16, 2, 1, 16, 1024, 3}}) {
+       {Shape{KvType::bf16, 3, 1, 16}, Shape{KvType::q8, 1, 1, 32, 1500}, Shape{KvType::f16, 2, 1, 16, 1024, 3}}) {
     SCOPED_TRACE(text(shape));
     const int64_t count = 2 * kSegment + 70;
     const Tokens tokens(shape, count, 9);
@@ -325,10 +326,8 @@ TEST(Attention, SameBitsAcrossSegments) {
     at_every_isa([&](Isa level) {
       const Vector want = alone(shape, tokens, count, 1);
       if (is_fused(level)) expect_same_bits(want, plain);
-      for (int threads : {1, 2, 3}) {
-        expect_same_bits(alone(shape, tokens, 1, threads), want);
-        expect_same_bits(alone(shape, tokens, 500, threads), want);
-      }
+      expect_same_bits(alone(shape, tokens, 1, 2), want);
+      for (int threads : {1, 2, 3}) expect_same_bits(alone(shape, tokens, 500, threads), want);
     });
   }
 }

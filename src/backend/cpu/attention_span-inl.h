@@ -193,8 +193,8 @@ HWY_INLINE void add_values(const GroupSpan& g, const Rescale& rescale, const Mat
 }
 
 // k: the tiles' [head_dim][32], v: [32][padded head_dim].
-template <int kRows, class Matrix>
-HWY_NOINLINE void attend_group_span(const GroupSpan& g, const Matrix* k, const Matrix* v) {
+template <int kRows, class Keys, class Values>
+HWY_NOINLINE void attend_group_span(const GroupSpan& g, const Keys* k, const Values* v) {
   constexpr int kVectors = std::min<int>(block_vectors(kRows), kSpanPositions / kLanes);
   for (int64_t first = 0; first < kSpanPositions; first += kVectors * kLanes) score_block<kRows, kVectors>(g, k, first);
   Rescale rescale;
@@ -202,13 +202,13 @@ HWY_NOINLINE void attend_group_span(const GroupSpan& g, const Matrix* k, const M
   add_values<kRows, block_vectors(kRows)>(g, rescale, v, 0);
 }
 
-template <class Matrix, int kRows = kGroupRows>
-HWY_INLINE void attend_group_span(int64_t rows, const GroupSpan& g, const Matrix* k, const Matrix* v) {
+template <class Keys, class Values, int kRows = kGroupRows>
+HWY_INLINE void attend_group_span(int64_t rows, const GroupSpan& g, const Keys* k, const Values* v) {
   if constexpr (kRows > 0) {
     if (rows == kRows)
-      attend_group_span<kRows, Matrix>(g, k, v);
+      attend_group_span<kRows, Keys, Values>(g, k, v);
     else
-      attend_group_span<Matrix, kRows - 1>(rows, g, k, v);
+      attend_group_span<Keys, Values, kRows - 1>(rows, g, k, v);
   }
 }
 

@@ -229,14 +229,14 @@ HWY_INLINE bool all_see_span(const AttendTask& t, int64_t tile) {
   return t.first_visible(t.rows() - 1) <= tile * kTile && (tile + kSpan) * kTile <= t.position(0) + 1;
 }
 
-template <class Matrix>
-HWY_INLINE void attend_span_groups(const AttendTask& t, const AttendScratch& s, const AttendPartial& p, const Matrix* k,
-                                   const Matrix* v) {
+template <class Keys, class Values>
+HWY_INLINE void attend_span_groups(const AttendTask& t, const AttendScratch& s, const AttendPartial& p, const Keys* k,
+                                   const Values* v) {
   const int64_t dim = t.call->kv.head_dim;
   for (int64_t base = 0; base < t.rows(); base += kGroupRows) {
     const GroupSpan g{t.call,       s.queries + base * dim,    s.scores, p.out + base * padded(dim),
                       p.max + base, s.lanes + base * kSumLanes};
-    attend_group_span<Matrix>(std::min<int64_t>(kGroupRows, t.rows() - base), g, k, v);
+    attend_group_span<Keys, Values>(std::min<int64_t>(kGroupRows, t.rows() - base), g, k, v);
   }
 }
 
@@ -255,11 +255,31 @@ HWY_INLINE void attend_span_in_place(const AttendTask& t, const AttendScratch& s
   attend_span_groups(t, s, p, k, v);
 }
 
+// q8: only the scales are widened beforehand.
+HWY_INLINE void attend_q8_span_in_place(const AttendTask& t, const AttendScratch& s, const AttendPartial& p,
+                                        int64_t tile) {
+  const KvLayout layout = kv_layout(t.call->kv);
+  const int64_t scales = layout.groups * kTile, last = t.position(t.rows() - 1) / kTile;
+  Q8Keys k[kSpan];
+  Q8Values v[kSpan];
+  for (int64_t i = 0; i < kSpan; ++i) {
+    const std::byte* head = head_of(t, tile + i);
+    const std::byte* next = head_of(t, std::min(tile + i + kSpan, last));
+    widen(KvType::f16, head + layout.k_scales, s.k + i * scales, scales, next - head);
+    widen(KvType::f16, head + layout.v_scales, s.v + i * scales, scales, next - head);
+    k[i] = {reinterpret_cast<const int8_t*>(head), reinterpret_cast<const int8_t*>(next), s.k + i * scales};
+    v[i] = {reinterpret_cast<const int8_t*>(head + layout.v), reinterpret_cast<const int8_t*>(next + layout.v),
+            s.v + i * scales};
+  }
+  attend_span_groups(t, s, p, k, v);
+}
+
 HWY_INLINE void attend_span(const AttendTask& t, const AttendScratch& s, const AttendPartial& p, int64_t tile) {
   const KvShape& kv = t.call->kv;
   const bool in_place = t.rows() <= kGroupRows && padded(kv.head_dim) == kv.head_dim;
   if (in_place && kv.type == KvType::bf16) return attend_span_in_place<Bf16Matrix>(t, s, p, tile);
   if (in_place && kv.type == KvType::f16) return attend_span_in_place<F16Matrix>(t, s, p, tile);
+  if (in_place && kv.type == KvType::q8 && kv.head_dim % kKvGroup == 0) return attend_q8_span_in_place(t, s, p, tile);
   const KvLayout layout = kv_layout(kv);
   FloatMatrix k[kSpan], v[kSpan];
   for (int64_t i = 0; i < kSpan; ++i) {

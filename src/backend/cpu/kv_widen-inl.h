@@ -152,6 +152,35 @@ struct StoredMatrix {
 using Bf16Matrix = StoredMatrix<uint16_t, WidenBf16>;
 using F16Matrix = StoredMatrix<uint16_t, WidenF16>;
 
+// q8 with scales as floats. Both kinds have 32 codes a row of scales, as a tile has 32 positions: K's groups of 32 rows
+// share a row of 32 scales, V's 32 consecutive codes (head_dim a multiple of 32) share one.
+struct Q8Keys {
+  const int8_t* at;
+  const int8_t* next;
+  const float* scales;  // [groups][32]
+
+  HWY_INLINE Vec load(int64_t i) const {
+    const Vec scale = hn::LoadU(kFloats, scales + i / (kKvGroup * kTile) * kTile + i % kTile);
+    return Dequantise{scale}(hn::LoadU(hn::Rebind<int8_t, Floats>(), at + i));
+  }
+  HWY_INLINE void prefetch(int64_t i) const {
+    if (i % 64 == 0) hwy::Prefetch(next + i);
+  }
+  HWY_INLINE Q8Keys from(int64_t i) const { return {at + i, next + i, scales + i}; }
+};
+struct Q8Values {
+  const int8_t* at;
+  const int8_t* next;
+  const float* scales;  // [32][groups]
+
+  HWY_INLINE Vec load(int64_t i) const {
+    return Dequantise{set(scales[i / kKvGroup])}(hn::LoadU(hn::Rebind<int8_t, Floats>(), at + i));
+  }
+  HWY_INLINE void prefetch(int64_t i) const {
+    if (i % 64 == 0) hwy::Prefetch(next + i);
+  }
+};
+
 struct FloatMatrix {
   const float* at;
 

@@ -1,70 +1,166 @@
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <cstring>
 #include <limits>
 
 #include "backend/cpu/attention.h"
+#include "backend/cpu/highway_targets.h"
 #include "backend/cpu/kv_layout.h"
 #include "tensor/half.h"
 
-namespace tenon::cpu {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/store_kv.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
 
-template <class T>
-void put(std::byte* at, int64_t index, T value) {
-  std::memcpy(at + index * static_cast<int64_t>(sizeof(T)), &value, sizeof value);
-}
+#include "backend/cpu/math-inl.h"
 
-// codes[i * stride] of n values.
-void narrow(KvType type, const float* x, int64_t n, std::byte* codes, int64_t stride) {
-  if (type == KvType::f32) {
-    for (int64_t i = 0; i < n; ++i) put(codes, i * stride, x[i]);
-  } else if (type == KvType::f16) {
-    for (int64_t i = 0; i < n; ++i) put(codes, i * stride, f32_to_f16(x[i]));
-  } else {
-    for (int64_t i = 0; i < n; ++i) put(codes, i * stride, f32_to_bf16(x[i]));
+HWY_BEFORE_NAMESPACE();
+namespace tenon::cpu::HWY_NAMESPACE {
+
+constexpr hn::RebindToUnsigned<Floats> kBits;
+constexpr hn::RebindToSigned<Floats> kIntegers;
+
+// Each rounds a group of 32 floats. `scale` is q8's alone.
+struct RoundF32 {
+  using Code = float;
+  HWY_INLINE void operator()(const float* x, float* codes, uint16_t&) const { std::copy_n(x, kKvGroup, codes); }
+};
+
+struct RoundBf16 {
+  using Code = uint16_t;
+  HWY_INLINE void operator()(const float* x, uint16_t* codes, uint16_t&) const {
+    for (int64_t i = 0; i < kKvGroup; i += kLanes) {
+      const Vec v = hn::LoadU(kFloats, x + i);
+      const auto bits = hn::BitCast(kBits, v);
+      const auto top = hn::ShiftRight<16>(bits);
+      const auto even = hn::Add(hn::Set(kBits, 0x7FFF), hn::And(top, hn::Set(kBits, 1)));
+      const auto rounded = hn::ShiftRight<16>(hn::Add(bits, even)), quiet = hn::Or(top, hn::Set(kBits, 0x40));
+      const auto is_nan = hn::RebindMask(kBits, hn::IsNaN(v));
+      const auto code = hn::BitCast(kIntegers, hn::IfThenElse(is_nan, quiet, rounded));
+      hn::StoreU(hn::DemoteTo(hn::Rebind<uint16_t, Floats>(), code), hn::Rebind<uint16_t, Floats>(), codes + i);
+    }
   }
+};
+
+struct RoundF16 {
+  using Code = uint16_t;
+  HWY_INLINE void operator()(const float* x, uint16_t* codes, uint16_t&) const {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    for (int64_t i = 0; i < kKvGroup; i += kLanes) {
+      Vec v = hn::LoadU(kFloats, x + i);
+      const Vec nan = hn::CopySignToAbs(set(std::numeric_limits<float>::quiet_NaN()), v);
+      v = hn::IfThenElse(hn::IsNaN(v), nan, v);  // one NaN, whatever the bits of this one
+      const auto halves = hn::DemoteTo(hn::Rebind<hwy::float16_t, Floats>(), v);
+      hn::StoreU(hn::BitCast(hn::Rebind<uint16_t, Floats>(), halves), hn::Rebind<uint16_t, Floats>(), codes + i);
+    }
+#else
+    for (int64_t i = 0; i < kKvGroup; ++i) codes[i] = f32_to_f16(x[i]);
+#endif
+  }
+};
+
+// The bits of the largest magnitude: above infinity's if there is a NaN.
+HWY_INLINE uint32_t largest_bits(const float* x) {
+  auto largest = hn::Zero(kIntegers);
+  for (int64_t i = 0; i < kKvGroup; i += kLanes)
+    largest = hn::Max(largest, hn::BitCast(kIntegers, hn::Abs(hn::LoadU(kFloats, x + i))));
+  return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(kIntegers, largest)));
 }
 
 // A group with a value that is not finite gets a NaN for a scale.
-uint16_t q8_scale(const float* x, int64_t n) {
+HWY_INLINE uint16_t q8_scale(const float* x) {
+  constexpr uint32_t kInfinityBits = 0x7F800000;
   constexpr float kLargestF16 = 65504;
-  float largest = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (!std::isfinite(x[i])) return f32_to_f16(std::numeric_limits<float>::quiet_NaN());
-    largest = std::max(largest, std::fabs(x[i]));
-  }
-  return f32_to_f16(std::min(largest / 127.0f, kLargestF16));
+  const uint32_t bits = largest_bits(x);
+  if (bits >= kInfinityBits) return f32_to_f16(std::numeric_limits<float>::quiet_NaN());
+  return f32_to_f16(std::min(std::bit_cast<float>(bits) / 127.0f, kLargestF16));
 }
 
-void quantise(const float* x, int64_t n, std::byte* codes, int64_t stride, std::byte* scales, int64_t scale_stride) {
-  for (int64_t begin = 0; begin < n; begin += kKvGroup) {
-    const int64_t end = std::min(n, begin + kKvGroup);
-    const uint16_t f16 = q8_scale(x + begin, end - begin);
-    const float scale = f16_to_f32(f16);
-    put(scales, begin / kKvGroup * scale_stride, f16);
-    for (int64_t i = begin; i < end; ++i)
-      put(codes, i * stride,
-          static_cast<int8_t>(scale > 0 ? std::clamp(std::nearbyint(x[i] / scale), -127.0f, 127.0f) : 0.0f));
-  }
-}
-
-void store_token(const KvShape& kv, const KvLayout& layout, std::byte* block, int64_t slot, const float* k,
-                 const float* v) {
-  for (int64_t h = 0; h < kv.kv_heads; ++h, k += kv.head_dim, v += kv.head_dim, block += layout.head_bytes) {
-    std::byte* k_codes = block + slot * layout.element;
-    std::byte* v_codes = block + layout.v + slot * kv.head_dim * layout.element;
-    if (kv.type == KvType::q8) {
-      quantise(k, kv.head_dim, k_codes, kKvBlock, block + layout.k_scales + slot * 2, kKvBlock);
-      quantise(v, kv.head_dim, v_codes, 1, block + layout.v_scales + slot * layout.groups * 2, 1);
-    } else {
-      narrow(kv.type, k, kv.head_dim, k_codes, kKvBlock);
-      narrow(kv.type, v, kv.head_dim, v_codes, 1);
+struct RoundQ8 {
+  using Code = int8_t;
+  HWY_INLINE void operator()(const float* x, int8_t* codes, uint16_t& scale) const {
+    scale = q8_scale(x);
+    const float step = f16_to_f32(scale);
+    if (!(step > 0)) {
+      std::fill_n(codes, kKvGroup, int8_t{0});
+      return;
+    }
+    for (int64_t i = 0; i < kKvGroup; i += kLanes) {
+      const Vec steps = hn::Div(hn::LoadU(kFloats, x + i), set(step));
+      const auto code = hn::NearestInt(hn::Min(hn::Max(steps, set(-127.0f)), set(127.0f)));
+      hn::StoreU(hn::DemoteTo(hn::Rebind<int8_t, Floats>(), code), hn::Rebind<int8_t, Floats>(), codes + i);
     }
   }
+};
+
+// Where one token's keys or values of one head go: element i at i * stride codes, group g's scale at g * scale_stride
+// scales.
+struct Place {
+  std::byte* codes;
+  int64_t stride;
+  std::byte* scales;
+  int64_t scale_stride;
+};
+
+template <class T>
+HWY_INLINE void put(std::byte* at, int64_t index, T value) {
+  std::memcpy(at + index * static_cast<int64_t>(sizeof(T)), &value, sizeof value);
 }
 
-}  // namespace
+template <class Round>
+HWY_INLINE void store_head(const float* x, int64_t dim, const Place& to) {
+  using Code = typename Round::Code;
+  for (int64_t begin = 0; begin < dim; begin += kKvGroup) {
+    const int64_t count = std::min(kKvGroup, dim - begin);
+    float group[kKvGroup] = {};
+    if (count < kKvGroup) std::copy_n(x + begin, count, group);
+    Code codes[kKvGroup];
+    uint16_t scale = 0;
+    Round{}(count < kKvGroup ? group : x + begin, codes, scale);
+    if constexpr (sizeof(Code) == 1) put(to.scales, begin / kKvGroup * to.scale_stride, scale);
+    if (to.stride == 1)
+      std::memcpy(to.codes + begin * static_cast<int64_t>(sizeof(Code)), codes,
+                  static_cast<size_t>(count) * sizeof(Code));
+    else
+      for (int64_t i = 0; i < count; ++i) put(to.codes, (begin + i) * to.stride, codes[i]);
+  }
+}
+
+template <class Round>
+HWY_INLINE void store_heads(const KvShape& kv, const KvLayout& layout, std::byte* block, int64_t slot, const float* k,
+                            const float* v) {
+  for (int64_t h = 0; h < kv.kv_heads; ++h, k += kv.head_dim, v += kv.head_dim, block += layout.head_bytes) {
+    store_head<Round>(k, kv.head_dim,
+                      {block + slot * layout.element, kKvBlock, block + layout.k_scales + slot * 2, kKvBlock});
+    store_head<Round>(v, kv.head_dim,
+                      {block + layout.v + slot * kv.head_dim * layout.element, 1,
+                       block + layout.v_scales + slot * layout.groups * 2, 1});
+  }
+}
+
+// One token's keys and values of all heads into its slot of a block.
+void store_token(const KvShape& kv, const KvLayout& layout, std::byte* block, int64_t slot, const float* k,
+                 const float* v) {
+  switch (kv.type) {
+    case KvType::f32:
+      return store_heads<RoundF32>(kv, layout, block, slot, k, v);
+    case KvType::f16:
+      return store_heads<RoundF16>(kv, layout, block, slot, k, v);
+    case KvType::bf16:
+      return store_heads<RoundBf16>(kv, layout, block, slot, k, v);
+    case KvType::q8:
+      return store_heads<RoundQ8>(kv, layout, block, slot, k, v);
+  }
+}
+
+}  // namespace tenon::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tenon::cpu {
+
+HWY_EXPORT(store_token);
 
 void store_kv(const KvShape& kv, std::byte* pool, const float* k, int64_t ldk, const float* v, int64_t ldv,
               std::span<const AttendSequence> sequences, ThreadPool& pool_threads) noexcept {
@@ -75,9 +171,10 @@ void store_kv(const KvShape& kv, std::byte* pool, const float* k, int64_t ldk, c
         const int64_t position = s.position + r, row = s.row_begin + r;
         std::byte* block =
             pool + static_cast<uint64_t>(s.blocks[position / kKvBlock % s.block_count]) * kv_block_bytes(kv);
-        store_token(kv, layout, block, position % kKvBlock, k + row * ldk, v + row * ldv);
+        HWY_DYNAMIC_DISPATCH(store_token)(kv, layout, block, position % kKvBlock, k + row * ldk, v + row * ldv);
       }
     });
 }
 
 }  // namespace tenon::cpu
+#endif  // HWY_ONCE
