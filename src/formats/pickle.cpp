@@ -85,6 +85,7 @@ const char* allowed(std::string_view name) {
 constexpr size_t kMaxObjects = 4'000'000;  // 100,000 tensors take about 2,000,000
 constexpr size_t kMaxItems = 16'000'000;
 constexpr size_t kMaxRank = 64;
+constexpr size_t kMaxKey = 256;  // of a storage; torch writes numbers
 
 }  // namespace
 
@@ -193,6 +194,7 @@ class PickleMachine {
     const PickleObject &type = object(fields[1]), &key = object(fields[2]), &count = object(fields[4]);
     if (type.kind != Kind::global || key.kind != Kind::string || count.kind != Kind::integer)
       bad("a storage reference of the wrong form");
+    if (key.text.size() > kMaxKey) bad("a storage's key is too long");
     auto dtype = dtype_in(kStorages, type.text);
     if (!dtype && !type.text.ends_with("UntypedStorage")) bad("a storage of class " + printable(type.text));
     push({.kind = Kind::storage, .dtype = dtype, .integer = count.integer, .text = key.text});

@@ -62,11 +62,10 @@ struct TorchFile {
     return span;
   }
 
-  // The farthest element of a tensor, counted from the storage's start; null when an offset or stride is negative or
-  // overflows.
+  // The farthest element of a tensor, counted from the storage's start; null when a stride is negative or
+  // the sum overflows.
   static std::optional<int64_t> last_element(int64_t offset, const std::vector<int64_t>& shape,
                                              const std::vector<int64_t>& strides) {
-    if (offset < 0) return std::nullopt;
     int64_t last = offset;
     for (size_t d = 0; d < shape.size(); ++d) {
       int64_t reach = 0;
@@ -91,8 +90,8 @@ struct TorchFile {
     auto size = static_cast<uint64_t>(info(t.dtype).bytes);
     int64_t n = checked_elements(t.shape, what + " (storage range)");
     t.bytes = bytes_for(t.dtype, n, what);
-    auto last = last_element(o.integer, t.shape, strides);
-    if (!last || (n > 0 && static_cast<uint64_t>(*last) >= storage.size / size))
+    auto last = n > 0 ? last_element(o.integer, t.shape, strides) : std::nullopt;
+    if (o.integer < 0 || (n > 0 && (!last || static_cast<uint64_t>(*last) >= storage.size / size)))
       fail(ErrorCode::invalid_file,
            "{}: shape, strides and offset {} reach outside its storage of {} bytes (storage range)", what, o.integer,
            storage.size);
