@@ -185,6 +185,60 @@ class PieceStep final : public Step {
   bool strip_;
 };
 
+// Reference: sentencepiece, sentencepiece_processor.cc. A byte that cannot belong to a character is one U+FFFD by
+// itself.
+class SentencePieceStep final : public Step {
+ public:
+  SentencePieceStep(const SentencePieceDecoder& rule, bool fused)
+      : Step(fused), rule_(rule), at_start_(rule.strip_first && !rule.as_suffix) {}
+  void push(std::string_view token, Sink out) override {
+    if (auto b = byte_of(token)) {
+      bytes_.push_back(static_cast<char>(*b));
+      write_bytes(false, out);
+      return;
+    }
+    write_bytes(true, out);
+    if (std::binary_search(rule_.control.begin(), rule_.control.end(), token)) return;
+    if (token == rule_.unknown) return write(rule_.unk_surface, out);
+    bool stripped = false;
+    constexpr std::string_view kMark = "\xE2\x96\x81";
+    if (at_start_ && !written_ && token.starts_with(kMark)) {
+      token.remove_prefix(kMark.size());
+      stripped = true;
+    }
+    if (stripped && !rule_.strip_all) at_start_ = false;
+    std::string s = held_space_ + std::string(token);
+    held_space_.clear();
+    replace_all(s, kMark, " ");
+    if (rule_.as_suffix && rule_.strip_first && s.ends_with(' ')) {  // lost if nothing follows
+      s.pop_back();
+      held_space_ = " ";
+    }
+    write(s, out);
+  }
+  void finish(Sink out) override { write_bytes(true, out); }
+
+ private:
+  void write(std::string_view s, Sink out) {
+    if (s.empty()) return;
+    written_ = true;
+    out(s);
+  }
+  void write_bytes(bool ended, Sink out) {
+    size_t at = 0;
+    while (at < bytes_.size()) {
+      Utf8Step step = utf8_step(std::string_view(bytes_).substr(at));
+      if (!ended && incomplete_utf8(std::string_view(bytes_).substr(at))) break;
+      write(step.complete ? std::string_view(bytes_).substr(at, step.bytes) : "\xEF\xBF\xBD", out);
+      at += step.complete ? step.bytes : 1;
+    }
+    bytes_.erase(0, at);
+  }
+  const SentencePieceDecoder& rule_;
+  bool at_start_, written_ = false;
+  std::string bytes_, held_space_;
+};
+
 // A run of <0x..> tokens is text if the whole run is valid UTF-8, else one U+FFFD a byte.
 class ByteFallbackStep final : public WholeStep {
  public:
@@ -304,6 +358,9 @@ struct MakeStep {
   std::unique_ptr<Step> operator()(const StripDecoder& r) const { return std::make_unique<StripStep>(r, fused); }
   std::unique_ptr<Step> operator()(const ReplaceDecoder& r) const { return std::make_unique<ReplaceStep>(r, fused); }
   std::unique_ptr<Step> operator()(const PieceDecoder& r) const { return std::make_unique<PieceStep>(r, fused); }
+  std::unique_ptr<Step> operator()(const SentencePieceDecoder& r) const {
+    return std::make_unique<SentencePieceStep>(r, fused);
+  }
   std::unique_ptr<Step> operator()(const JoinDecoder&) const { return std::make_unique<JoinStep>(fused); }
 };
 
@@ -334,11 +391,7 @@ void DecoderRun::push(std::string_view token, std::string& out) {
   push_from(steps_, 0, token, bytes);
   for (size_t at = 0; at < bytes.size();) {
     Utf8Step step = utf8_step(std::string_view(bytes).substr(at));
-    // The start of a surrogate is held as a whole: its three bytes are three broken characters.
-    std::string_view rest = std::string_view(bytes).substr(at);
-    const bool surrogate = rest.size() == 2 && rest[0] == '\xED' && static_cast<uint8_t>(rest[1]) >= 0xA0 &&
-                           static_cast<uint8_t>(rest[1]) < 0xC0;
-    if (step.cut || surrogate) {
+    if (incomplete_utf8(std::string_view(bytes).substr(at))) {
       broken_ = bytes.substr(at);
       return;
     }

@@ -41,10 +41,17 @@ struct ReplaceDecoder {
 struct PieceDecoder {        // SentencePiece's pieces as llama.cpp writes them
   bool space_prefix = true;  // the first token, skipped or not, loses a space at its start
 };
+struct SentencePieceDecoder {                 // as the library itself decodes
+  std::string unk_surface, unknown;           // what the unknown piece looks like; its spelling
+  std::vector<std::string> control;           // sorted; they decode to nothing
+  bool strip_first = true, strip_all = true;  // the first space, all spaces at the start
+  bool as_suffix = false;                     // at the end instead
+};
 struct JoinDecoder {  // no decoder: tokens with spaces between them
 };
-using Decoder = std::variant<ByteLevelDecoder, WordPieceDecoder, MetaspaceDecoder, SuffixDecoder, CtcDecoder,
-                             ByteFallbackDecoder, FuseDecoder, StripDecoder, ReplaceDecoder, PieceDecoder, JoinDecoder>;
+using Decoder =
+    std::variant<ByteLevelDecoder, WordPieceDecoder, MetaspaceDecoder, SuffixDecoder, CtcDecoder, ByteFallbackDecoder,
+                 FuseDecoder, StripDecoder, ReplaceDecoder, PieceDecoder, SentencePieceDecoder, JoinDecoder>;
 
 // A chain at work on one sequence of tokens.
 class DecoderRun {

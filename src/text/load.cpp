@@ -17,7 +17,8 @@ struct FileFormat {
 
 // In order of preference.
 constexpr FileFormat kFormats[] = {
-    {"tokenizer.json", ".json", read_tokenizer_json},
+    {"tokenizer.json", ".json", read_tokenizer_json}, {"tokenizer.model", ".model", read_tokenizer_sentencepiece},
+    {"tekken.json", nullptr, read_tokenizer_tekken},  {nullptr, ".tiktoken", read_tokenizer_tiktoken},
     {nullptr, ".gguf", read_tokenizer_gguf},
 };
 
@@ -51,7 +52,9 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& path) {
   fs::path file = fs::is_directory(path, ec) ? find_file(path) : path;
   const FileFormat* format = format_of(file);
   if (!format) fail(ErrorCode::unsupported, "{}: not a tokenizer file by its name", file.string());
-  return make_tokenizer(format->read(file));
+  TokenizerSpec spec = format->read(file);
+  if (format->read != read_tokenizer_gguf) read_companions(file.parent_path(), spec);
+  return make_tokenizer(std::move(spec));
 }
 
 }  // namespace tenon::text

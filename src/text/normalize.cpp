@@ -120,6 +120,58 @@ void charsmap(std::string_view text, const Charsmap& map, std::string& out) {
   }
 }
 
+// Reference: sentencepiece, normalizer.cc.
+class SentencePieceNormalizer {
+ public:
+  SentencePieceNormalizer(std::string_view text, const SentencePieceRule& rule, std::string& out)
+      : rest_(text), rule_(rule), out_(out) {}
+
+  void run() {
+    if (rule_.remove_extra_whitespaces) skip_spaces();
+    if (rest_.empty()) return;
+    if (rule_.add_dummy_prefix && !rule_.whitespace_as_suffix) out_ += space();
+    bool after_space = rule_.remove_extra_whitespaces;
+    while (!rest_.empty()) {
+      auto [bytes, by] = next();
+      while (after_space && by.starts_with(' ')) by.remove_prefix(1);
+      for (char c : by) {
+        if (c == ' ')
+          out_ += space();
+        else
+          out_ += c;
+      }
+      if (!by.empty()) after_space = by.ends_with(' ');
+      if (!rule_.remove_extra_whitespaces) after_space = false;
+      rest_.remove_prefix(bytes);
+    }
+    if (rule_.remove_extra_whitespaces)
+      while (out_.ends_with(space())) out_.resize(out_.size() - space().size());
+    if (rule_.add_dummy_prefix && rule_.whitespace_as_suffix) out_ += space();
+  }
+
+ private:
+  std::string_view space() const { return rule_.escape_whitespaces ? "\xE2\x96\x81" : " "; }
+  Charsmap::Match next() const {
+    StringFinder::Match kept;
+    if (rule_.kept->longest_at(rest_, kept)) return {kept.end, rest_.substr(0, kept.end)};
+    if (rule_.map)
+      if (auto m = rule_.map->longest(rest_)) return *m;
+    size_t n = decode_utf8(rest_.data()).bytes;
+    return {n, rest_.substr(0, n)};
+  }
+  void skip_spaces() {
+    while (!rest_.empty()) {
+      auto [bytes, by] = next();
+      if (by != " ") return;
+      rest_.remove_prefix(bytes);
+    }
+  }
+
+  std::string_view rest_;
+  const SentencePieceRule& rule_;
+  std::string& out_;
+};
+
 struct Apply {
   std::string_view text;
   std::string& out;  // empty
@@ -139,6 +191,7 @@ struct Apply {
     out += text;
   }
   void operator()(const BertRule& r) const { bert(text, r, out); }
+  void operator()(const SentencePieceRule& r) const { SentencePieceNormalizer(text, r, out).run(); }
   void operator()(const CharsmapRule& r) const { charsmap(text, *r.map, out); }
 };
 

@@ -206,8 +206,8 @@ std::string Pipeline::decode_bytes(std::span<const int32_t> ids, bool skip_speci
   const Vocabulary& v = *spec_.vocabulary;
   for (int32_t id : ids) {
     if (skip_special_tokens && is_special(id)) continue;
-    if (id < v.size()) {
-      bytes += v.bytes_unchecked(static_cast<uint32_t>(id));
+    if (std::string_view token = v.bytes(id); !token.empty()) {
+      bytes += token;
     } else if (const AddedToken* t = added_.by_id(id); t && !append_bytes_of_spelling(bytes, t->shown)) {
       bytes += t->shown;
     }

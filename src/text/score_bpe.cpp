@@ -8,6 +8,16 @@
 
 namespace tenon::text {
 
+StringFinder PieceTable::user_defined(const Vocabulary& vocabulary) const {
+  std::vector<std::pair<std::string, uint32_t>> strings;
+  for (int32_t id = 0; id < vocabulary.size(); ++id)
+    if (type(id) == PieceType::user_defined && !vocabulary.bytes(id).empty())
+      strings.emplace_back(vocabulary.bytes(id), static_cast<uint32_t>(id));
+  StringFinder finder;
+  finder.build(std::move(strings));
+  return finder;
+}
+
 UnknownWriter::UnknownWriter(const PieceTable& table, const Vocabulary& vocabulary)
     : unk_id_(table.unk_id), bytes_(table.byte_fallback) {
   if (!bytes_) return;
@@ -30,6 +40,7 @@ void UnknownWriter::append(std::string_view text, std::vector<int32_t>& out, boo
 
 ScoreBpe::ScoreBpe(PieceTable table, std::shared_ptr<const Vocabulary> vocabulary)
     : table_(std::move(table)), vocabulary_(std::move(vocabulary)), unknown_(table_, *vocabulary_) {
+  user_defined_ = table_.user_defined(*vocabulary_);
   has_unused_ = std::find(table_.types.begin(), table_.types.end(), PieceType::unused) != table_.types.end();
 }
 
@@ -41,6 +52,7 @@ struct ScoreBpe::Run {
   struct Symbol {
     uint32_t begin, bytes;  // bytes 0: joined to the one before
     int32_t previous, next;
+    bool frozen;  // a user-defined piece
   };
   struct Candidate {
     float score;
@@ -59,6 +71,7 @@ struct ScoreBpe::Run {
   void offer(int32_t left) {
     if (left < 0 || symbol(left).next < 0) return;
     const Symbol &a = symbol(left), &b = symbol(a.next);
+    if (a.frozen || b.frozen) return;
     std::string_view joined = text.substr(a.begin, a.bytes + b.bytes);
     int32_t id = model.vocabulary_->find(joined);
     if (id < 0 || !model.table_.usable(id)) return;
@@ -71,8 +84,11 @@ struct ScoreBpe::Run {
   void split() {
     for (size_t at = 0; at < text.size();) {
       uint32_t n = decode_utf8(text.data() + at).bytes;
+      StringFinder::Match m;
+      const bool frozen = model.user_defined_.longest_at(text.substr(at), m);
+      if (frozen) n = static_cast<uint32_t>(m.end);
       auto i = static_cast<int32_t>(symbols.size());
-      symbols.push_back({static_cast<uint32_t>(at), n, i - 1, i + 1});
+      symbols.push_back({static_cast<uint32_t>(at), n, i - 1, i + 1, frozen});
       at += n;
     }
     symbols.back().next = -1;

@@ -1,6 +1,7 @@
 // SentencePiece's BPE: neighbours join to whatever piece of the vocabulary has the best score, leftmost first.
 #pragma once
 #include "text/model.h"
+#include "text/string_finder.h"
 #include "text/vocabulary.h"
 
 namespace tenon::text {
@@ -29,6 +30,8 @@ struct PieceTable {
     PieceType t = type(id);
     return t == PieceType::normal || t == PieceType::user_defined || t == PieceType::unused;
   }
+  // The user-defined pieces, which are never cut or joined.
+  StringFinder user_defined(const Vocabulary& vocabulary) const;
   size_t memory_bytes() const { return scores.capacity() * sizeof(float) + types.capacity(); }
 };
 
@@ -57,6 +60,7 @@ class ScoreBpe final : public TokenModel {
   PieceTable table_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   UnknownWriter unknown_;
+  StringFinder user_defined_;
   bool has_unused_ = false;
 };
 

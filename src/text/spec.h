@@ -39,6 +39,11 @@ TokenizerSpec read_tokenizer_json(const std::filesystem::path& file);
 TokenizerSpec parse_tokenizer_json(std::string_view json, std::string_view source);
 TokenizerSpec read_tokenizer_gguf(const std::filesystem::path& file);
 
+TokenizerSpec read_tokenizer_sentencepiece(const std::filesystem::path& file);
+TokenizerSpec parse_tokenizer_sentencepiece(std::string_view bytes, std::string_view source);
+TokenizerSpec read_tokenizer_tiktoken(const std::filesystem::path& file);
+TokenizerSpec read_tokenizer_tekken(const std::filesystem::path& file);
+
 // End tokens, BOS and chat templates from tokenizer_config.json, special_tokens_map.json, generation_config.json,
 // chat_template.jinja and additional_chat_templates/ in `folder`, where they exist.
 void read_companions(const std::filesystem::path& folder, TokenizerSpec& spec);

@@ -122,7 +122,7 @@ class Reader {
       t.content = tokens_[i];
       t.id = static_cast<int32_t>(i);
       t.special = special(i);
-      if (escaped_spaces_ && !t.special) Pattern::literal(" ").replace(t.content, kMark, t.shown);
+      if (escaped_spaces_ && !t.special) t.content = marked(t.content);
       spec_.added.push_back(std::move(t));
     }
   }
@@ -221,9 +221,20 @@ class Reader {
                  false);
   }
 
+  static std::string marked(std::string_view token) {
+    std::string out;
+    Pattern::literal(" ").replace(token, kMark, out);
+    return out;
+  }
+
   std::shared_ptr<const Vocabulary> plain_vocabulary() const {
     VocabularyBuilder builder(Spelling::plain, source_);
-    for (size_t i = 0; i < tokens_.size(); ++i) builder.add(static_cast<uint32_t>(i), tokens_[i]);
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      if (types_[i] == PieceType::user_defined)
+        builder.add(static_cast<uint32_t>(i), marked(tokens_[i]));
+      else
+        builder.add(static_cast<uint32_t>(i), tokens_[i]);
+    }
     return std::make_shared<const Vocabulary>(builder.finish());
   }
 
@@ -307,7 +318,7 @@ class Reader {
   std::vector<std::string_view> tokens_;
   std::vector<std::unique_ptr<std::string>> repaired_;
   std::vector<PieceType> types_;
-  bool escaped_spaces_ = false;  // user-defined tokens are written with spaces for U+2581
+  bool escaped_spaces_ = false;  // user-defined tokens are written with spaces, the model's own have U+2581
 };
 
 }  // namespace

@@ -56,6 +56,12 @@ Utf8Step utf8_step(std::string_view text) {
   return {length, true, false};
 }
 
+bool incomplete_utf8(std::string_view rest) {
+  if (utf8_step(rest).cut) return true;
+  return rest.size() == 2 && rest[0] == '\xED' && static_cast<uint8_t>(rest[1]) >= 0xA0 &&
+         static_cast<uint8_t>(rest[1]) < 0xC0;
+}
+
 void append_lossy_utf8(std::string& out, std::string_view bytes) {
   for (size_t at = 0; at < bytes.size();) {
     Utf8Step step = utf8_step(bytes.substr(at));

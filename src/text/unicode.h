@@ -77,6 +77,10 @@ struct Utf8Step {
 };
 Utf8Step utf8_step(std::string_view text);
 
+// Whether text that arrives in parts is held back at `rest`, which is not empty: a character may still become whole, or
+// it is the start of a surrogate, whose three bytes are broken together.
+bool incomplete_utf8(std::string_view rest);
+
 // Each maximal broken part becomes one U+FFFD.
 void append_lossy_utf8(std::string& out, std::string_view bytes);
 
