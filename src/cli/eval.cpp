@@ -28,7 +28,7 @@ int perplexity(const Options& o) {
   options.all_logits = true;
   auto model = models::Model::open(o.model);
   if (options.context == 0) options.context = std::min(o.window, model->dimensions().context);
-  options.tokenizer_bytes = pipelines::tokenizer_bytes(o.model);
+  pipelines::plan_tokenizer(o.model, options);
   runtime::Engine engine(model, options);
 
   pipelines::PerplexityOptions p;

@@ -22,7 +22,7 @@ struct Options {
 int plan(const Options& o) {
   auto model = models::Model::open(o.model);
   runtime::RunOptions options = o.run.resolve();
-  options.tokenizer_bytes = pipelines::tokenizer_bytes(o.model);
+  pipelines::plan_tokenizer(o.model, options);
   runtime::Layout layout = runtime::plan_layout(*model, options);
   int64_t largest = runtime::max_context(*model, options);
   const runtime::MemoryPlan& m = layout.memory;

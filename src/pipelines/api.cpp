@@ -29,7 +29,7 @@ runtime::RunOptions to_options(const LoadOptions& o) {
 MemoryNeeds plan(const std::string& path, const LoadOptions& options) {
   auto model = models::Model::open(path);
   runtime::RunOptions o = to_options(options);
-  o.tokenizer_bytes = pipelines::tokenizer_bytes(path);
+  pipelines::plan_tokenizer(path, o);
   runtime::Layout l = runtime::plan_layout(*model, o);
   const runtime::MemoryPlan& m = l.memory;
   return {m.weights, m.state, m.activations, m.io,    m.temporary,         m.overhead, m.total(), m.mapped,

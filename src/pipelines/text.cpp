@@ -1,5 +1,7 @@
 #include "pipelines/text.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -62,17 +64,23 @@ runtime::SamplingOptions find_sampling(const models::Model& model) {
 }  // namespace
 
 std::shared_ptr<const text::Tokenizer> load_tokenizer(const fs::path& path) {
-  if (tokenizer_bytes(path) == 0) return nullptr;
-  return text::Tokenizer::load(path);
+  runtime::RunOptions unused;
+  if (!plan_tokenizer(path, unused)) return nullptr;
+  auto tokenizer = text::Tokenizer::load(path);
+  malloc_trim(0);  // what reading took is given back: the plan counts on it
+  return tokenizer;
 }
 
 TextPipeline::TextPipeline(const fs::path& path, runtime::RunOptions options) {
+  auto start = Clock::now();
   auto model = models::Model::open(path);
-  options.tokenizer_bytes = tokenizer_bytes(path);
-  engine_ = std::make_unique<runtime::Engine>(model, options);
-  auto placed = Clock::now();
-  tokenizer_ = load_tokenizer(path);
-  tokenizer_s_ = seconds(placed, Clock::now());
+  plan_tokenizer(path, options);
+  runtime::Layout layout = runtime::plan_fitting(*model, options);
+  auto planned = Clock::now();
+  tokenizer_ = load_tokenizer(path);  // before the engine touches memory
+  plan_s_ = seconds(start, planned);
+  tokenizer_s_ = seconds(planned, Clock::now());
+  engine_ = std::make_unique<runtime::Engine>(model, std::move(layout));
   end_tokens_ = find_end_tokens(*model, tokenizer_.get());
   sampling_ = find_sampling(*model);
   held_.reserve(static_cast<size_t>(engine_->context()));

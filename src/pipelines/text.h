@@ -36,7 +36,7 @@ struct GenerateResult {
 
 class TextPipeline {
  public:
-  // Throws Error. The tokenizer's heap is measured and becomes part of the plan's overhead.
+  // Throws Error; Error{does_not_fit} before tokenizer or weights are read.
   TextPipeline(const std::filesystem::path& path, runtime::RunOptions options);
 
   // `piece` gets text as it becomes certain; returning false ends the answer. Without a tokenizer it gets "".
@@ -49,6 +49,7 @@ class TextPipeline {
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   // generation_config.json's sampling values over the defaults.
   const runtime::SamplingOptions& default_sampling() const { return sampling_; }
+  double plan_s() const { return plan_s_; }
   double tokenizer_s() const { return tokenizer_s_; }
 
  private:
@@ -59,7 +60,7 @@ class TextPipeline {
   int32_t decode(int32_t token, int64_t prompt_length, Choose choose);  // -1: the KV pool is used up
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
-  double tokenizer_s_ = 0;
+  double plan_s_ = 0, tokenizer_s_ = 0;
   std::unique_ptr<runtime::Engine> engine_;
   std::vector<int32_t> end_tokens_;
   runtime::SamplingOptions sampling_;
@@ -69,8 +70,8 @@ class TextPipeline {
 // The tokenizer of a model directory or GGUF file; null when it has none. Throws Error when it has a broken one.
 std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
-// Heap the tokenizer of `path` will hold, from file sizes alone (the planner's estimate; at least what loading takes).
-uint64_t tokenizer_bytes(const std::filesystem::path& path);
+// Sets the options' tokenizer memory from file sizes and counts alone; false: the model has no tokenizer.
+bool plan_tokenizer(const std::filesystem::path& path, runtime::RunOptions& options);
 
 // Renders `messages` with the model's template (or `source`), as one string with spans, and encodes it.
 struct Prompt {

@@ -36,20 +36,15 @@ std::byte* mapped_bytes(const formats::Checkpoint& checkpoint, const formats::Te
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<const models::Model> model, const RunOptions& options) : model_(std::move(model)) {
+Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout) : model_(std::move(model)), layout_(std::move(layout)) {
   auto start = std::chrono::steady_clock::now();
-  layout_ = plan_layout(*model_, options);
-  require_fit(*model_, options, layout_);
-  times_.plan = seconds_since(start);
-
-  start = std::chrono::steady_clock::now();
   const RunOptions& o = layout_.options;
   threads_ = std::make_unique<ThreadPool>(o.threads);
   weights_ = Region(layout_.memory.weights, "weights");
   state_ = Region(layout_.memory.state, "KV state");
   activations_ = Region(layout_.memory.activations, "activations");
   io_ = Region(layout_.memory.io, "step inputs");
-  scratch_ = Region(layout_.memory.temporary, "scratch");
+  scratch_ = Region(layout_.scratch_bytes, "scratch");
   executor_ = std::make_unique<backend::Executor>(layout_.graph, layout_.activations, backend::device_named(o.device));
   executor_->set_arena(activations_.data());
   logits_node_ = executor_->graph().output("logits");

@@ -31,13 +31,14 @@ struct StepOutput {
 
 // Time of each phase of the load, in seconds.
 struct LoadTimes {
-  double open = 0, plan = 0, map = 0, place = 0;
+  double map = 0, place = 0;
 };
 
 class Engine {
  public:
-  // Plans, checks that it fits, takes the memory, places weights. Throws Error.
-  Engine(std::shared_ptr<const models::Model> model, const RunOptions& options);
+  // Takes the memory of a plan that fits (plan_fitting), places weights. Throws Error.
+  Engine(std::shared_ptr<const models::Model> model, Layout layout);
+  Engine(std::shared_ptr<const models::Model> model, const RunOptions& options) : Engine(model, plan_fitting(*model, options)) {}
   ~Engine();
 
   const models::Model& model() const { return *model_; }

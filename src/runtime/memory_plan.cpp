@@ -17,7 +17,7 @@ using graph::as;
 namespace {
 
 // Anonymous memory of the program itself before a model is opened, and per node of a graph (measured, rounded up).
-constexpr uint64_t kProgramBytes = 5 << 20;
+constexpr uint64_t kProgramBytes = 3 << 20;
 constexpr uint64_t kThreadBytes = 64 << 10;
 constexpr uint64_t kNodeBytes = 2 << 10;
 constexpr uint64_t kTensorBytes = 512;
@@ -142,6 +142,10 @@ struct Planner {
     m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 3 + cut_size(static_cast<uint64_t>(vocab) * 8) * 2;
     m.overhead = kProgramBytes + kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
                  kNodeBytes * graph.nodes.size() + kTensorBytes * model.checkpoint().tensors().size();
+    // The tokenizer is read while the other memory is still untouched; only what goes beyond that is extra.
+    uint64_t loading = options.tokenizer_loading_bytes - std::min(options.tokenizer_loading_bytes, options.tokenizer_bytes);
+    uint64_t idle = m.state + m.activations + m.io + m.temporary + m.weights;
+    if (loading > idle) m.temporary += loading - idle;
     m.peak = m.total() + m.mapped + largest_packed;
     return l;
   }
@@ -228,6 +232,12 @@ void require_fit(const models::Model& model, const RunOptions& options, const La
   fail(ErrorCode::does_not_fit, "{} needs {} ({} anonymous, {} mapped) with a context of {} and the limit is {}: {}",
        printable(model.path().string(), 200), human_bytes(m.peak), human_bytes(m.total()), human_bytes(m.mapped),
        layout.options.context, human_bytes(m.limit), advice);
+}
+
+Layout plan_fitting(const models::Model& model, const RunOptions& options) {
+  Layout layout = plan_layout(model, options);
+  require_fit(model, options, layout);
+  return layout;
 }
 
 }  // namespace tenon::runtime

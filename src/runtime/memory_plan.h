@@ -65,6 +65,9 @@ int64_t max_context(const models::Model& model, const RunOptions& options);
 // Throws Error{does_not_fit} with the cheapest ways to make it fit.
 void require_fit(const models::Model& model, const RunOptions& options, const Layout& layout);
 
+// plan_layout(), required to fit.
+Layout plan_fitting(const models::Model& model, const RunOptions& options);
+
 std::string human_bytes(uint64_t bytes);  // "1.5 GiB"
 
 }  // namespace tenon::runtime

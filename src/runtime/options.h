@@ -27,6 +27,7 @@ struct RunOptions {
   bool hidden_states = false;          // every layer's output is kept
   bool all_logits = false;             // logits of whole prompts are wanted (forward, eval): larger chunks of outputs
   uint64_t tokenizer_bytes = 0;        // heap of a loaded tokenizer, part of the overhead
+  uint64_t tokenizer_loading_bytes = 0;  // and its most while it is read, before anything else is touched
   std::string device = "cpu";
 };
 
