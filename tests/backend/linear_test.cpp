@@ -1,4 +1,5 @@
-// Every encoding on every ISA level against the plain loops, bit for bit; and the same bits whatever m, threads, packing.
+// Every encoding on every ISA level against the plain loops, bit for bit; and the same bits whatever m, threads,
+// packing.
 #include "backend/cpu/linear.h"
 
 #include <gtest/gtest.h>
@@ -30,26 +31,47 @@ void tame_scales(DType dtype, std::byte* block, std::mt19937& rng) {
     std::memcpy(block + at, &h, 2);
   };
   switch (dtype) {
-    case DType::q4_1: case DType::q5_1: put(0), put(2); return;
-    case DType::q4_k: case DType::q5_k: put(0), put(2); return;
-    case DType::q2_k: put(80), put(82); return;
-    case DType::q3_k: put(108); return;
-    case DType::q6_k: put(208); return;
-    case DType::tq1_0: put(52); return;
-    case DType::tq2_0: put(64); return;
+    case DType::q4_1:
+    case DType::q5_1:
+      put(0), put(2);
+      return;
+    case DType::q4_k:
+    case DType::q5_k:
+      put(0), put(2);
+      return;
+    case DType::q2_k:
+      put(80), put(82);
+      return;
+    case DType::q3_k:
+      put(108);
+      return;
+    case DType::q6_k:
+      put(208);
+      return;
+    case DType::tq1_0:
+      put(52);
+      return;
+    case DType::tq2_0:
+      put(64);
+      return;
     case DType::q8_k: {
       float f = 0.01f;
       std::memcpy(block, &f, 4);
       return;
     }
     case DType::iq1_m:  // the scale's bits are spread over the tops of four words
-      for (size_t i = 0; i < 4; ++i) block[49 + 2 * i] = (block[49 + 2 * i] & std::byte{0x0F}) | (i == 3 ? std::byte{0x20} : std::byte{0x10});
+      for (size_t i = 0; i < 4; ++i)
+        block[49 + 2 * i] = (block[49 + 2 * i] & std::byte{0x0F}) | (i == 3 ? std::byte{0x20} : std::byte{0x10});
       return;
-    case DType::mxfp4: block[0] = std::byte{120}; return;
+    case DType::mxfp4:
+      block[0] = std::byte{120};
+      return;
     case DType::nvfp4:
       for (size_t i = 0; i < 4; ++i) block[i] = std::byte{0x38};
       return;
-    default: put(0); return;
+    default:
+      put(0);
+      return;
   }
 }
 
@@ -93,7 +115,8 @@ std::vector<float> random_floats(int64_t n, std::mt19937& rng) {
 
 constexpr float kSentinel = 12345.0f;
 
-std::vector<float> run(const Case& c, const LinearWeight& w, const std::vector<float>& x, const float* bias, int threads) {
+std::vector<float> run(const Case& c, const LinearWeight& w, const std::vector<float>& x, const float* bias,
+                       int threads) {
   ThreadPool pool(threads);
   Aligned scratch(linear_scratch_bytes(c.dtype, c.m, c.in, threads, c.f32_activations));
   int64_t ldy = c.out + 3;
@@ -103,7 +126,8 @@ std::vector<float> run(const Case& c, const LinearWeight& w, const std::vector<f
   std::vector<float> out;
   for (int64_t m = 0; m < c.m; ++m) {
     out.insert(out.end(), y.begin() + m * ldy, y.begin() + m * ldy + c.out);
-    for (int64_t i = c.out; i < ldy; ++i) EXPECT_EQ(y[static_cast<size_t>(m * ldy + i)], kSentinel) << "wrote past row " << m;
+    for (int64_t i = c.out; i < ldy; ++i)
+      EXPECT_EQ(y[static_cast<size_t>(m * ldy + i)], kSentinel) << "wrote past row " << m;
   }
   return out;
 }
@@ -118,8 +142,9 @@ void expect_same(const std::vector<float>& got, const std::vector<float>& want, 
 }
 
 void check(const Case& c, std::mt19937& rng) {
-  std::string what = std::string(name(c.dtype)) + (c.f32_activations ? " f32" : "") + (c.in_out ? " in_out" : "") + " out " +
-                     std::to_string(c.out) + " in " + std::to_string(c.in) + " m " + std::to_string(c.m) + " on " + name(isa());
+  std::string what = std::string(name(c.dtype)) + (c.f32_activations ? " f32" : "") + (c.in_out ? " in_out" : "") +
+                     " out " + std::to_string(c.out) + " in " + std::to_string(c.in) + " m " + std::to_string(c.m) +
+                     " on " + name(isa());
   std::vector<std::byte> rows = random_weight(c.dtype, c.out, c.in, rng);
   rows.insert(rows.begin(), std::byte{0});  // unaligned
   LinearWeight w{c.dtype, c.out, c.in, rows.data() + 1, nullptr, c.in_out};
@@ -181,7 +206,8 @@ TEST_P(LinearOnIsa, OddShapes) {
 
 TEST_P(LinearOnIsa, ManyRowsCrossEveryChunk) {
   std::mt19937 rng(6);
-  for (DType t : {DType::q4_0, DType::q4_1, DType::q8_0, DType::q4_k, DType::q6_k, DType::bf16}) check({t, 65, 2304, 130}, rng);
+  for (DType t : {DType::q4_0, DType::q4_1, DType::q8_0, DType::q4_k, DType::q6_k, DType::bf16})
+    check({t, 65, 2304, 130}, rng);
 }
 
 TEST_P(LinearOnIsa, NoRowsDoNothing) {
@@ -189,7 +215,8 @@ TEST_P(LinearOnIsa, NoRowsDoNothing) {
   check({DType::q8_0, 32, 32, 0}, rng);
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, LinearOnIsa, testing::ValuesIn(available_isas()), [](const auto& i) { return name(i.param); });
+INSTANTIATE_TEST_SUITE_P(Isas, LinearOnIsa, testing::ValuesIn(available_isas()),
+                         [](const auto& i) { return name(i.param); });
 
 TEST(Linear, InfinityAndNanInActivationsAreNoUndefinedBehaviour) {
   std::mt19937 rng(8);

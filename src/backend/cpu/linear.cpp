@@ -29,8 +29,8 @@ constexpr int64_t kPieceBytes = 64 << 10;
 
 bool uses_codes(DType dtype, bool f32_activations) { return !f32_activations && quant::block_form(dtype) != nullptr; }
 
-// Rows [first_row, first_row + 32) fill a tile's lanes; `lanes` of them are outputs, y starting at row `row`. The last tile of a
-// weight moves up so that it is whole: its lanes repeat rows of the tile before it, with the same bits.
+// Rows [first_row, first_row + 32) fill a tile's lanes; `lanes` of them are outputs, y starting at row `row`. The last
+// tile of a weight moves up so that it is whole: its lanes repeat rows of the tile before it, with the same bits.
 struct TileRows {
   int64_t row, first_row;
   Lanes lanes;
@@ -48,13 +48,13 @@ TileRows tile_rows(int64_t index, int64_t out) {
 }
 
 // Tiles a worker takes at a time: few enough that the last ones spread over all workers.
-int64_t tiles_per_piece(int64_t tiles, int64_t tile_bytes, int threads) {
+int64_t tiles_per_piece(int64_t tiles, int64_t tile_bytes, int64_t m, int threads) {
   int64_t most = std::max<int64_t>(1, tiles / (8 * threads));
-  return std::clamp<int64_t>(kPieceBytes / std::max<int64_t>(1, tile_bytes), 1, most);
+  return std::clamp<int64_t>(kPieceBytes / std::max<int64_t>(1, tile_bytes * m), 1, most);
 }
 
-void start_rows(const LinearCall& call, const TileRows& t) {
-  for (int64_t i = 0; i < call.m; ++i) std::memset(call.y + i * call.ldy + t.row, 0, static_cast<size_t>(t.lanes.count) * 4);
+Outputs outputs(const LinearCall& call, const TileRows& t, int64_t k) {
+  return {call.y + t.row, call.ldy, t.lanes, k > 0};
 }
 
 void add_bias(const LinearCall& call, const TileRows& t) {
@@ -101,8 +101,8 @@ CodeRows code_rows(std::byte* memory, int64_t m, int64_t in, int group) {
 }
 
 // Any block type, one block of one row at a time.
-void expand_tile(const quant::BlockForm& form, const DTypeInfo& d, int offset, const std::byte* rows, int64_t stride, int row_count,
-                 int64_t blocks, const CodeTile& tile) {
+void expand_tile(const quant::BlockForm& form, const DTypeInfo& d, int offset, const std::byte* rows, int64_t stride,
+                 int row_count, int64_t blocks, const CodeTile& tile) {
   quant::Expanded e;
   const int groups = d.block / form.group;
   if (row_count < kTileRows) {
@@ -136,7 +136,7 @@ class CodeLinear {
         workers_(call.scratch + activation_sizes(call.m, w.in, form_.group).all()),
         stride_(w.in / type_.block * type_.bytes),
         tiles_(ceil_div(w.out, kTileRows)),
-        grain_(tiles_per_piece(tiles_, kTileRows * stride_, threads)),
+        grain_(tiles_per_piece(tiles_, kTileRows * stride_, call.m, threads)),
         sizes_(tile_sizes(w.in, form_.group)),
         worker_bytes_(code_worker_bytes(w.in, form_.group)) {}
 
@@ -148,8 +148,10 @@ class CodeLinear {
     pool.parallel_for(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
         TileRows t = tile_rows(i, weight_.out);
-        if (call_.m == 1 && t.whole() && kernel_.dot_row) one_row(t);
-        else many_rows(t, workers_ + static_cast<size_t>(worker) * worker_bytes_);
+        if (call_.m == 1 && t.whole() && kernel_.dot_row)
+          one_row(t);
+        else
+          many_rows(t, workers_ + static_cast<size_t>(worker) * worker_bytes_);
         add_bias(call_, t);
       }
     });
@@ -165,16 +167,17 @@ class CodeLinear {
   void many_rows(const TileRows& t, std::byte* memory) const {
     CodeTile tile{reinterpret_cast<uint8_t*>(memory), reinterpret_cast<float*>(memory + sizes_.codes),
                   reinterpret_cast<float*>(memory + sizes_.codes + sizes_.scale)};
-    start_rows(call_, t);
     const int64_t all = weight_.in / type_.block;
     const int64_t pieces = ceil_div(weight_.in, kCodeChunk / type_.block * type_.block), step = ceil_div(all, pieces);
     for (int64_t block = 0; block < all; block += step) {
       int64_t blocks = std::min(step, all - block);
       const std::byte* from = weight_.rows + t.first_row * stride_ + block * type_.bytes;
-      if (t.whole() && kernel_.unpack) kernel_.unpack(from, stride_, blocks, tile);
-      else expand_tile(form_, type_, kernel_.offset, from, stride_, t.count, blocks, tile);
-      kernel_.dot(tile, blocks * type_.block / form_.group, x_, block * type_.block / form_.group, call_.m, call_.y + t.row, call_.ldy,
-                  t.lanes);
+      if (t.whole() && kernel_.unpack)
+        kernel_.unpack(from, stride_, blocks, tile);
+      else
+        expand_tile(form_, type_, kernel_.offset, from, stride_, t.count, blocks, tile);
+      kernel_.dot(tile, blocks * type_.block / form_.group, x_, block * type_.block / form_.group, call_.m,
+                  outputs(call_, t, block));
     }
   }
 
@@ -205,7 +208,7 @@ class FloatLinear {
         kernel_(kernels_.floats(w.dtype)),
         stride_(w.in * type_.bytes / type_.block),
         tiles_(ceil_div(w.out, kTileRows)),
-        grain_(tiles_per_piece(tiles_, kTileRows * stride_, threads)) {}
+        grain_(tiles_per_piece(tiles_, kTileRows * stride_, call.m, threads)) {}
 
   void run(ThreadPool& pool) const {
     pool.parallel_for(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
@@ -214,23 +217,30 @@ class FloatLinear {
         // Panels are padded: there the last tile stays where it is.
         TileRows t = tile_rows(i, weight_.out);
         if (weight_.panels) t = {t.row, t.row, {0, t.lanes.count}, t.lanes.count};
-        start_rows(call_, t);
-        if (call_.m == 1 && kernel_ && !weight_.in_out && (weight_.panels || t.whole())) one_row(t, tile);
-        else many_rows(t, 0, tile);
+        if (call_.m == 1 && kernel_ && !weight_.in_out && (weight_.panels || t.whole()))
+          one_row(t, tile);
+        else
+          many_rows(t, 0, tile);
         add_bias(call_, t);
       }
     });
   }
 
  private:
-  const std::byte* panel(const TileRows& t, int64_t k) const { return weight_.panels + (t.row * weight_.in + k * kTileRows) * type_.bytes; }
-  const std::byte* rows(const TileRows& t, int64_t k) const { return weight_.rows + t.first_row * stride_ + k * type_.bytes; }
+  const std::byte* panel(const TileRows& t, int64_t k) const {
+    return weight_.panels + (t.row * weight_.in + k * kTileRows) * type_.bytes;
+  }
+  const std::byte* rows(const TileRows& t, int64_t k) const {
+    return weight_.rows + t.first_row * stride_ + k * type_.bytes;
+  }
 
   void one_row(const TileRows& t, float* tile) const {
     float y[kTileRows] = {};
     int64_t whole = weight_.panels ? weight_.in : weight_.in / kernel_->step * kernel_->step;
-    if (weight_.panels) kernel_->dot_panel(panel(t, 0), whole, call_.x, y);
-    else kernel_->dot_row(rows(t, 0), stride_, whole, call_.x, y);
+    if (weight_.panels)
+      kernel_->dot_panel(panel(t, 0), whole, call_.x, y);
+    else
+      kernel_->dot_row(rows(t, 0), stride_, whole, call_.x, y);
     std::memcpy(call_.y + t.row, y + t.lanes.first, static_cast<size_t>(t.lanes.count) * 4);
     many_rows(t, whole, tile);
   }
@@ -249,7 +259,7 @@ class FloatLinear {
       } else {
         fill(t, k, n, tile);
       }
-      kernels_.dot_floats(values, tile_stride, n, call_.x + k, call_.ldx, call_.m, call_.y + t.row, call_.ldy, t.lanes);
+      kernels_.dot_floats(values, tile_stride, n, call_.x + k, call_.ldx, call_.m, outputs(call_, t, k));
     }
   }
 
@@ -278,7 +288,8 @@ class FloatLinear {
       float block[quant::kMaxBlock];
       for (int64_t i = -skip; i < n; i += type_.block) {
         decode(weight_.dtype, weight_.rows + (element + i) / type_.block * type_.bytes, block, type_.block);
-        for (int64_t j = std::max<int64_t>(0, -i); j < type_.block && i + j < n; ++j) tile[(i + j) * kTileRows + r] = block[j];
+        for (int64_t j = std::max<int64_t>(0, -i); j < type_.block && i + j < n; ++j)
+          tile[(i + j) * kTileRows + r] = block[j];
       }
     }
   }
@@ -287,8 +298,10 @@ class FloatLinear {
     if (!t.whole()) std::memset(tile, 0, static_cast<size_t>(n) * kTileRows * 4);
     for (int64_t i = 0; i < n; ++i) {
       const std::byte* from = weight_.rows + ((k + i) * weight_.out + t.first_row) * type_.bytes;
-      if (kernel_ && t.whole()) kernel_->widen(from, kTileRows, tile + i * kTileRows);
-      else decode(weight_.dtype, from, tile + i * kTileRows, t.count);
+      if (kernel_ && t.whole())
+        kernel_->widen(from, kTileRows, tile + i * kTileRows);
+      else
+        decode(weight_.dtype, from, tile + i * kTileRows, t.count);
     }
   }
 
@@ -311,8 +324,10 @@ size_t linear_scratch_bytes(DType dtype, int64_t m, int64_t in, int threads, boo
 
 void linear(const LinearWeight& weight, const LinearCall& call, ThreadPool& pool) noexcept {
   if (call.m == 0) return;
-  if (uses_codes(weight.dtype, call.f32_activations)) CodeLinear(weight, call, pool.size()).run(pool);
-  else FloatLinear(weight, call, pool.size()).run(pool);
+  if (uses_codes(weight.dtype, call.f32_activations))
+    CodeLinear(weight, call, pool.size()).run(pool);
+  else
+    FloatLinear(weight, call, pool.size()).run(pool);
 }
 
 uint64_t panel_bytes(DType dtype, int64_t out, int64_t in) {
@@ -329,8 +344,10 @@ void pack(const LinearWeight& w, std::byte* panels, ThreadPool& pool) noexcept {
         int64_t row = i * kTileRows + r;
         for (int64_t k = 0; k < w.in; ++k) {
           std::byte* to = panel + static_cast<size_t>(k * kTileRows + r) * size;
-          if (row < w.out) std::memcpy(to, w.rows + static_cast<size_t>(row * w.in + k) * size, size);
-          else std::memset(to, 0, size);
+          if (row < w.out)
+            std::memcpy(to, w.rows + static_cast<size_t>(row * w.in + k) * size, size);
+          else
+            std::memset(to, 0, size);
         }
       }
     }

@@ -1,5 +1,5 @@
-// y[m, out] = x[m, in] * W^T (+ bias) for every weight encoding. The order of every sum is fixed by the encoding and the ISA
-// level alone (docs/numerics.md): m, threads and packing never change a bit.
+// y[m, out] = x[m, in] * W^T (+ bias) for every weight encoding. The order of every sum is fixed by the encoding and
+// the ISA level alone (docs/numerics.md): m, threads and packing never change a bit.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,9 +23,9 @@ struct LinearCall {
   int64_t m = 0, ldx = 0;
   float* y = nullptr;  // [m, out], row stride ldy floats
   int64_t ldy = 0;
-  const float* bias = nullptr;    // [out] or null
-  std::byte* scratch = nullptr;   // scratch_bytes() long, 64-byte aligned
-  bool f32_activations = false;   // --compute f32: weights decoded to f32, activations not rounded
+  const float* bias = nullptr;   // [out] or null
+  std::byte* scratch = nullptr;  // scratch_bytes() long, 64-byte aligned
+  bool f32_activations = false;  // --compute f32: weights decoded to f32, activations not rounded
 };
 
 // Bytes of scratch one call needs with up to `m` rows on `threads` threads.

@@ -27,7 +27,8 @@ struct Codes {
   std::vector<float> scale;  // per 32
 };
 
-// x ~ scale * code in groups of 32 (a last group of 16 alone): code = nearest integer, ties to even, of x * (127 / absmax).
+// x ~ scale * code in groups of 32 (a last group of 16 alone): code = nearest integer, ties to even, of x * (127 /
+// absmax).
 Codes quantise(const float* x, int64_t n) {
   Codes c;
   for (int64_t g = 0; g < n; g += 32) {
@@ -81,9 +82,11 @@ void linear(const cpu::LinearWeight& w, const cpu::LinearCall& call, bool fused)
     if (codes) c = quantise(x, w.in);
     for (int64_t o = 0; o < w.out; ++o) {
       float acc = 0;
-      if (codes) acc = dot_codes(w, o, c, fused);
+      if (codes)
+        acc = dot_codes(w, o, c, fused);
       else
-        for (int64_t k = 0; k < w.in; ++k) acc = multiply_add(x[k], values[static_cast<size_t>(o * w.in + k)], acc, fused);
+        for (int64_t k = 0; k < w.in; ++k)
+          acc = multiply_add(x[k], values[static_cast<size_t>(o * w.in + k)], acc, fused);
       if (call.bias) acc += call.bias[o];
       call.y[m * call.ldy + o] = acc;
     }

@@ -1,8 +1,8 @@
-// The inner loops, written once on vectors of 16 dwords (Words) and 16 floats (Floats). The including file defines these types
-// and their operations for one ISA level, inside its target region and an unnamed namespace, and
+// The inner loops, written once on vectors of 16 dwords (Words) and 16 floats (Floats). The including file defines
+// these types and their operations for one ISA level, inside its target region and an unnamed namespace, and
 //   TENON_INLINE, TENON_LAMBDA  what a function and a lambda need to be inlined
-//   kCodeRows, kFloatRows   rows of activations that the registers hold at a time, kHalves: 16-row halves of a tile likewise
-//   kWideSigned             8-bit codes stay signed: the level's unsigned products would overflow
+//   kCodeRows, kFloatRows   rows of activations that the registers hold at a time, kHalves: 16-row halves of a tile
+//   likewise kWideSigned             8-bit codes stay signed: the level's unsigned products would overflow
 
 // f(0), ..., f(n - 1), unrolled, so that arrays indexed by it stay in registers.
 template <class F, int... I>
@@ -40,15 +40,17 @@ inline void quantise(const float* x, int64_t n, int group, int offset, const Cod
 }
 
 // ---- blocks of integer codes ----------------------------------------------------------------------------------------
-// Each type takes one block of 16 rows apart: sink.put(k4, codes of elements 4 k4 .. 4 k4 + 3) with the offset added, in
-// ascending order inside a group; then sink.group(g, scale[, minimum]), g ascending.
+// Each type takes one block of 16 rows apart: sink.put(k4, codes of elements 4 k4 .. 4 k4 + 3) with the offset added,
+// in ascending order inside a group; then sink.group(g, scale[, minimum]), g ascending.
 
 constexpr uint32_t kNibbles = 0x0F0F0F0F;
 
 constexpr int kWideOffset = kWideSigned ? 0 : 128;  // of types that use all 8 bits
 TENON_INLINE Words wide(Words codes) { return kWideSigned ? codes : codes ^ splat(0x80808080u); }
 
-TENON_INLINE Floats byte_floats(Words w, int byte, uint32_t mask) { return to_floats(w >> (8u * static_cast<unsigned>(byte)) & splat(mask)); }
+TENON_INLINE Floats byte_floats(Words w, int byte, uint32_t mask) {
+  return to_floats(w >> (8u * static_cast<unsigned>(byte)) & splat(mask));
+}
 TENON_INLINE Floats f16_high(Words w) { return f16_low(w >> 16); }
 
 template <int bytes, int elements, int group_size, bool minimum, int code_offset, bool is_wide = false>
@@ -129,7 +131,8 @@ struct KScales {
   }
   template <class S>
   TENON_INLINE void group(S& sink, int g) const {
-    sink.group(g, d * byte_floats(g < 4 ? low : high, g % 4, 255), dmin * byte_floats(g < 4 ? min_low : min_high, g % 4, 255));
+    sink.group(g, d * byte_floats(g < 4 ? low : high, g % 4, 255),
+               dmin * byte_floats(g < 4 ? min_low : min_high, g % 4, 255));
   }
 };
 
@@ -301,7 +304,8 @@ struct Iq4Xs : Block<136, 256, 32, false, kWideOffset, true> {
     Floats d = f16_low(head);
     unrolled<8>([&](int g) TENON_LAMBDA {
       put_codebook(b + 8 + 16 * g, stride, kIq4Codebook, 8 * g, sink);
-      Words scale = (low >> static_cast<unsigned>(4 * g) & splat(15u)) | (head >> static_cast<unsigned>(16 + 2 * g) & splat(3u)) << 4;
+      Words scale = (low >> static_cast<unsigned>(4 * g) & splat(15u)) |
+                    (head >> static_cast<unsigned>(16 + 2 * g) & splat(3u)) << 4;
       sink.group(g, d * to_floats(scale - splat(32u)));
     });
   }
@@ -400,16 +404,14 @@ inline void dot_row(const std::byte* rows, int64_t stride, int64_t blocks, const
 
 // ---- a tile times many rows -----------------------------------------------------------------------------------------
 
-// The lanes of y that a tile holds, through a buffer where they are not whole vectors.
-struct Outputs {
-  float* y;
-  int64_t ldy;
-  Lanes lanes;
-};
-
 template <int kRows, int kVectors>
 TENON_INLINE void load_outputs(const Outputs& o, int64_t row, int half, Floats (&acc)[kRows][kVectors]) {
   bool whole = o.lanes.count == kTileRows;
+  if (!o.add) {
+    unrolled<kRows>([&](int r)
+                        TENON_LAMBDA { unrolled<kVectors>([&](int h) TENON_LAMBDA { acc[r][h] = splat(0.0f); }); });
+    return;
+  }
   unrolled<kRows>([&](int r) TENON_LAMBDA {
     const float* y = o.y + (row + r) * o.ldy;
     float buffer[kTileRows] = {};
@@ -434,7 +436,8 @@ TENON_INLINE void store_outputs(const Outputs& o, int64_t row, int half, const F
     unrolled<kVectors>([&](int h) TENON_LAMBDA { store(buffer + 16 * (half + h), acc[r][h]); });
     // Of the lanes [first, first + count) those in this call's vectors.
     int begin = o.lanes.first > 16 * half ? o.lanes.first : 16 * half;
-    int end = o.lanes.first + o.lanes.count < 16 * (half + kVectors) ? o.lanes.first + o.lanes.count : 16 * (half + kVectors);
+    int end =
+        o.lanes.first + o.lanes.count < 16 * (half + kVectors) ? o.lanes.first + o.lanes.count : 16 * (half + kVectors);
     if (begin < end) std::memcpy(y + begin - o.lanes.first, buffer + begin, static_cast<size_t>(end - begin) * 4);
   });
 }
@@ -442,8 +445,8 @@ TENON_INLINE void store_outputs(const Outputs& o, int64_t row, int half, const F
 constexpr int fewer(int rows) { return rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
 template <int kRows, int kGroup, bool kMinimum, bool kWide>
-inline void dot_codes_rows(const CodeTile& tile, int half, int64_t groups, const CodeRows& x, int64_t first_group, int64_t row,
-                           const Outputs& out) {
+inline void dot_codes_rows(const CodeTile& tile, int half, int64_t groups, const CodeRows& x, int64_t first_group,
+                           int64_t row, const Outputs& out) {
   Floats acc[kRows][kHalves];
   load_outputs(out, row, half, acc);
   const uint8_t* w = tile.codes + 64 * half;
@@ -459,7 +462,8 @@ inline void dot_codes_rows(const CodeTile& tile, int half, int64_t groups, const
       Weights<kWide> weights[kHalves];
       unrolled<kHalves>([&](int h) TENON_LAMBDA { weights[h] = prepare<kWide>(load_words(w + 64 * h)); });
       unrolled<kRows>([&](int r) TENON_LAMBDA {
-        unrolled<kHalves>([&](int h) TENON_LAMBDA { dot[r][h] = dot4<kWide>(dot[r][h], weights[h], a + r * x.in + 4 * k4); });
+        unrolled<kHalves>([&](int h)
+                              TENON_LAMBDA { dot[r][h] = dot4<kWide>(dot[r][h], weights[h], a + r * x.in + 4 * k4); });
       });
       w += 4 * kTileRows;
     });
@@ -476,17 +480,19 @@ inline void dot_codes_rows(const CodeTile& tile, int half, int64_t groups, const
 }
 
 template <int kRows, int kGroup, bool kMinimum, bool kWide>
-inline void dot_codes_from(const CodeTile& tile, int half, int64_t groups, const CodeRows& x, int64_t first_group, int64_t row, int64_t m,
-                           const Outputs& out) {
-  for (; row + kRows <= m; row += kRows) dot_codes_rows<kRows, kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, row, out);
-  if constexpr (kRows > 1) dot_codes_from<fewer(kRows), kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, row, m, out);
+inline void dot_codes_from(const CodeTile& tile, int half, int64_t groups, const CodeRows& x, int64_t first_group,
+                           int64_t row, int64_t m, const Outputs& out) {
+  for (; row + kRows <= m; row += kRows)
+    dot_codes_rows<kRows, kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, row, out);
+  if constexpr (kRows > 1)
+    dot_codes_from<fewer(kRows), kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, row, m, out);
 }
 
 template <int kGroup, bool kMinimum, bool kWide>
-inline void dot_codes(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m, float* y, int64_t ldy,
-                      Lanes lanes) noexcept {
+inline void dot_codes(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m,
+                      const Outputs& out) noexcept {
   for (int half = 0; half < 2; half += kHalves)
-    dot_codes_from<kCodeRows, kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, 0, m, {y, ldy, lanes});
+    dot_codes_from<kCodeRows, kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, 0, m, out);
 }
 
 template <class T>
@@ -498,20 +504,34 @@ constexpr CodeKernel kExpanded{kWideOffset, nullptr, dot_codes<kGroup, kMinimum,
 
 inline const CodeKernel& code_kernel(DType dtype) noexcept {
   switch (dtype) {
-    case DType::q4_0: return kKernel<Q4_0>;
-    case DType::q4_1: return kKernel<Q4_1>;
-    case DType::q5_0: return kKernel<Q5_0>;
-    case DType::q5_1: return kKernel<Q5_1>;
-    case DType::q8_0: return kKernel<Q8_0>;
-    case DType::q2_k: return kKernel<Q2_K>;
-    case DType::q3_k: return kKernel<Q3_K>;
-    case DType::q4_k: return kKernel<Q4_K>;
-    case DType::q5_k: return kKernel<Q5_K>;
-    case DType::q6_k: return kKernel<Q6_K>;
-    case DType::iq4_nl: return kKernel<Iq4Nl>;
-    case DType::iq4_xs: return kKernel<Iq4Xs>;
-    case DType::mxfp4: return kKernel<Mxfp4>;
-    default: break;
+    case DType::q4_0:
+      return kKernel<Q4_0>;
+    case DType::q4_1:
+      return kKernel<Q4_1>;
+    case DType::q5_0:
+      return kKernel<Q5_0>;
+    case DType::q5_1:
+      return kKernel<Q5_1>;
+    case DType::q8_0:
+      return kKernel<Q8_0>;
+    case DType::q2_k:
+      return kKernel<Q2_K>;
+    case DType::q3_k:
+      return kKernel<Q3_K>;
+    case DType::q4_k:
+      return kKernel<Q4_K>;
+    case DType::q5_k:
+      return kKernel<Q5_K>;
+    case DType::q6_k:
+      return kKernel<Q6_K>;
+    case DType::iq4_nl:
+      return kKernel<Iq4Nl>;
+    case DType::iq4_xs:
+      return kKernel<Iq4Xs>;
+    case DType::mxfp4:
+      return kKernel<Mxfp4>;
+    default:
+      break;
   }
   const quant::BlockForm& form = *quant::block_form(dtype);
   if (form.group == 32) return form.has_minimum ? kExpanded<32, true> : kExpanded<32, false>;
@@ -597,7 +617,8 @@ inline void dot_panel(const std::byte* panel, int64_t k, const float* x, float* 
   Floats acc[2] = {load_floats(y), load_floats(y + 16)};
   for (int64_t i = 0; i < k; ++i, panel += kTileRows * T::kBytes) {
     for (int line = 0; line < kTileRows * T::kBytes; line += 64) __builtin_prefetch(panel + 4096 + line);
-    unrolled<2>([&](int half) TENON_LAMBDA { acc[half] = fma(splat(x[i]), T::widen(panel + 16 * half * T::kBytes), acc[half]); });
+    unrolled<2>([&](int half)
+                    TENON_LAMBDA { acc[half] = fma(splat(x[i]), T::widen(panel + 16 * half * T::kBytes), acc[half]); });
   }
   store(y, acc[0]);
   store(y + 16, acc[1]);
@@ -608,16 +629,20 @@ constexpr FloatKernel kFloatKernel{T::kStep, unpack_floats<T>, dot_float_row<T>,
 
 inline const FloatKernel* float_kernel(DType dtype) noexcept {
   switch (dtype) {
-    case DType::f32: return &kFloatKernel<F32>;
-    case DType::bf16: return &kFloatKernel<Bf16>;
-    case DType::f16: return &kFloatKernel<F16>;
-    default: return nullptr;
+    case DType::f32:
+      return &kFloatKernel<F32>;
+    case DType::bf16:
+      return &kFloatKernel<Bf16>;
+    case DType::f16:
+      return &kFloatKernel<F16>;
+    default:
+      return nullptr;
   }
 }
 
 template <int kRows>
-inline void dot_floats_rows(const float* tile, int64_t tile_stride, int half, int64_t k, const float* x, int64_t ldx, int64_t row,
-                            const Outputs& out) {
+inline void dot_floats_rows(const float* tile, int64_t tile_stride, int half, int64_t k, const float* x, int64_t ldx,
+                            int64_t row, const Outputs& out) {
   Floats acc[kRows][kHalves];
   load_outputs(out, row, half, acc);
   const float* a = x + row * ldx;
@@ -633,13 +658,14 @@ inline void dot_floats_rows(const float* tile, int64_t tile_stride, int half, in
 }
 
 template <int kRows>
-inline void dot_floats_from(const float* tile, int64_t tile_stride, int half, int64_t k, const float* x, int64_t ldx, int64_t row, int64_t m,
-                            const Outputs& out) {
+inline void dot_floats_from(const float* tile, int64_t tile_stride, int half, int64_t k, const float* x, int64_t ldx,
+                            int64_t row, int64_t m, const Outputs& out) {
   for (; row + kRows <= m; row += kRows) dot_floats_rows<kRows>(tile, tile_stride, half, k, x, ldx, row, out);
   if constexpr (kRows > 1) dot_floats_from<fewer(kRows)>(tile, tile_stride, half, k, x, ldx, row, m, out);
 }
 
-inline void dot_floats(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, int64_t m, float* y, int64_t ldy,
-                       Lanes lanes) noexcept {
-  for (int half = 0; half < 2; half += kHalves) dot_floats_from<kFloatRows>(tile, tile_stride, half, k, x, ldx, 0, m, {y, ldy, lanes});
+inline void dot_floats(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, int64_t m,
+                       const Outputs& out) noexcept {
+  for (int half = 0; half < 2; half += kHalves)
+    dot_floats_from<kFloatRows>(tile, tile_stride, half, k, x, ldx, 0, m, out);
 }

@@ -28,7 +28,9 @@ struct Floats {
   __m256 low, high;
 };
 
-TENON_INLINE Words splat(uint32_t x) { return {_mm256_set1_epi32(static_cast<int>(x)), _mm256_set1_epi32(static_cast<int>(x))}; }
+TENON_INLINE Words splat(uint32_t x) {
+  return {_mm256_set1_epi32(static_cast<int>(x)), _mm256_set1_epi32(static_cast<int>(x))};
+}
 TENON_INLINE Words load_words(const void* p) {
   auto* v = static_cast<const __m256i*>(p);
   return {_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)};
@@ -38,7 +40,8 @@ TENON_INLINE void store(void* p, Words w) {
   _mm256_storeu_si256(v, w.low);
   _mm256_storeu_si256(v + 1, w.high);
 }
-#define TENON_BOTH(f) {f(a.low, b.low), f(a.high, b.high)}
+#define TENON_BOTH(f) \
+  { f(a.low, b.low), f(a.high, b.high) }
 TENON_INLINE Words operator&(Words a, Words b) { return TENON_BOTH(_mm256_and_si256); }
 TENON_INLINE Words operator|(Words a, Words b) { return TENON_BOTH(_mm256_or_si256); }
 TENON_INLINE Words operator^(Words a, Words b) { return TENON_BOTH(_mm256_xor_si256); }
@@ -46,9 +49,15 @@ TENON_INLINE Words operator+(Words a, Words b) { return TENON_BOTH(_mm256_add_ep
 TENON_INLINE Words operator-(Words a, Words b) { return TENON_BOTH(_mm256_sub_epi32); }
 TENON_INLINE Words min(Words a, Words b) { return TENON_BOTH(_mm256_min_epi32); }
 TENON_INLINE Words max(Words a, Words b) { return TENON_BOTH(_mm256_max_epi32); }
-TENON_INLINE Words operator<<(Words a, unsigned n) { return {(__m256i)((__v8su)a.low << n), (__m256i)((__v8su)a.high << n)}; }
-TENON_INLINE Words operator>>(Words a, unsigned n) { return {(__m256i)((__v8su)a.low >> n), (__m256i)((__v8su)a.high >> n)}; }
-TENON_INLINE Words signed_shift(Words a, unsigned n) { return {(__m256i)((__v8si)a.low >> n), (__m256i)((__v8si)a.high >> n)}; }
+TENON_INLINE Words operator<<(Words a, unsigned n) {
+  return {(__m256i)((__v8su)a.low << n), (__m256i)((__v8su)a.high << n)};
+}
+TENON_INLINE Words operator>>(Words a, unsigned n) {
+  return {(__m256i)((__v8su)a.low >> n), (__m256i)((__v8su)a.high >> n)};
+}
+TENON_INLINE Words signed_shift(Words a, unsigned n) {
+  return {(__m256i)((__v8si)a.low >> n), (__m256i)((__v8si)a.high >> n)};
+}
 
 // table[byte] for bytes below 16.
 TENON_INLINE Words lookup(const uint8_t* table, Words bytes) {
@@ -58,8 +67,9 @@ TENON_INLINE Words lookup(const uint8_t* table, Words bytes) {
 
 // Bits 4j .. 4j+3 of each dword as 0x10 in its bytes 0..3.
 TENON_INLINE Words fifth_bits(Words bits, int j) {
-  const __m256i pick = _mm256_add_epi8(_mm256_set_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0, 0x0C0C0C0C, 0x08080808, 0x04040404, 0),
-                                       _mm256_set1_epi8(static_cast<char>(j / 2)));
+  const __m256i pick =
+      _mm256_add_epi8(_mm256_set_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0, 0x0C0C0C0C, 0x08080808, 0x04040404, 0),
+                      _mm256_set1_epi8(static_cast<char>(j / 2)));
   const __m256i mask = _mm256_set1_epi32(j % 2 ? static_cast<int>(0x80402010) : 0x08040201);
   auto half = [&](__m256i v) __attribute__((always_inline)) {
     __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(v, pick), mask), mask);
@@ -75,7 +85,9 @@ TENON_INLINE void store(float* p, Floats f) {
   _mm256_storeu_ps(p + 8, f.high);
 }
 TENON_INLINE Floats operator*(Floats a, Floats b) { return TENON_BOTH(_mm256_mul_ps); }
-TENON_INLINE Floats fma(Floats a, Floats b, Floats c) { return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)}; }
+TENON_INLINE Floats fma(Floats a, Floats b, Floats c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
 TENON_INLINE Floats to_floats(Words w) { return {_mm256_cvtepi32_ps(w.low), _mm256_cvtepi32_ps(w.high)}; }
 TENON_INLINE Floats as_floats(Words w) { return {_mm256_castsi256_ps(w.low), _mm256_castsi256_ps(w.high)}; }
 TENON_INLINE Floats negate(Floats a) {
@@ -95,7 +107,8 @@ TENON_INLINE Floats f16_at(const void* p) {
 }
 TENON_INLINE Floats bf16_at(const void* p) {
   auto* v = static_cast<const __m128i*>(p);
-  return as_floats(Words{_mm256_cvtepu16_epi32(_mm_loadu_si128(v)), _mm256_cvtepu16_epi32(_mm_loadu_si128(v + 1))} << 16);
+  return as_floats(Words{_mm256_cvtepu16_epi32(_mm_loadu_si128(v)), _mm256_cvtepu16_epi32(_mm_loadu_si128(v + 1))}
+                   << 16);
 }
 
 TENON_INLINE float largest(Floats a, Floats b) {

@@ -49,7 +49,8 @@ TENON_INLINE Words lookup(const uint8_t* table, Words bytes) {
 
 // Bits 4j .. 4j+3 of each dword as 0x10 in its bytes 0..3.
 TENON_INLINE Words fifth_bits(Words bits, int j) {
-  __m512i pick = _mm512_add_epi8(_mm512_set4_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0), _mm512_set1_epi8(static_cast<char>(j / 2)));
+  __m512i pick = _mm512_add_epi8(_mm512_set4_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0),
+                                 _mm512_set1_epi8(static_cast<char>(j / 2)));
   __m512i spread = _mm512_shuffle_epi8(bits.v, pick);
   __mmask64 set = _mm512_test_epi8_mask(spread, _mm512_set1_epi32(j % 2 ? static_cast<int>(0x80402010) : 0x08040201));
   return {_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(0x10))};
@@ -66,9 +67,12 @@ TENON_INLINE Floats negate(Floats f) { return as_floats(Words{_mm512_castps_si51
 
 // f16 in the low half of each dword.
 TENON_INLINE Floats f16_low(Words w) { return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(w.v))}; }
-TENON_INLINE Floats f16_at(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
+TENON_INLINE Floats f16_at(const void* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+}
 TENON_INLINE Floats bf16_at(const void* p) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p))), 16))};
+  return {_mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p))), 16))};
 }
 
 TENON_INLINE float largest(Floats a, Floats b) {
@@ -78,7 +82,9 @@ TENON_INLINE float largest(Floats a, Floats b) {
 TENON_INLINE Words to_codes(Floats r) {
   return {_mm512_cvtps_epi32(_mm512_max_ps(_mm512_min_ps(r.v, _mm512_set1_ps(127.0f)), _mm512_set1_ps(-127.0f)))};
 }
-TENON_INLINE void store_codes(int8_t* p, Words w) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(w.v)); }
+TENON_INLINE void store_codes(int8_t* p, Words w) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(w.v));
+}
 TENON_INLINE int32_t total(Words w) { return _mm512_reduce_add_epi32(w.v); }
 
 // 16 bytes of each of 16 rows, as four vectors of one dword a row: out[j] lane r = dword j of row r.
@@ -117,7 +123,9 @@ struct Weights {
   Words codes;
 };
 template <bool kWide>
-TENON_INLINE Weights<kWide> prepare(Words codes) { return {codes}; }
+TENON_INLINE Weights<kWide> prepare(Words codes) {
+  return {codes};
+}
 
 // acc + the products of four unsigned codes a lane with four activations.
 template <bool kWide>

@@ -1,7 +1,11 @@
-// The baseline level, plain C++ that any compiler turns into the vectors it has: no fused multiply-add, so its bits are its own.
+// The baseline level: vectors of 16 bytes, which every x86-64 and ARM64 has. No fused multiply-add, so its bits are its
+// own.
 #include <cmath>
 #include <cstring>
 #include <utility>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "backend/cpu/gemm/kernels.h"
 #include "tensor/half.h"
@@ -10,69 +14,82 @@
 namespace tenon::cpu {
 namespace {
 
-// Without vector registers wide enough to hold them, inlining every operation would only make the code huge.
-#define TENON_INLINE inline
-#define TENON_LAMBDA
+#define TENON_INLINE inline __attribute__((always_inline))
+#define TENON_LAMBDA __attribute__((always_inline))
 
-constexpr int kCodeRows = 2, kFloatRows = 2, kHalves = 1;
+constexpr int kCodeRows = 1, kFloatRows = 2, kHalves = 1;
 constexpr bool kWideSigned = false;
 
+using U32x4 = uint32_t __attribute__((vector_size(16)));
+using I32x4 = int32_t __attribute__((vector_size(16)));
+using F32x4 = float __attribute__((vector_size(16)));
+
 struct Words {  // 16 dwords, or 64 bytes
-  uint32_t v[16];
+  U32x4 a, b, c, d;
 };
 struct Floats {
-  float v[16];
+  F32x4 a, b, c, d;
 };
 
-template <class To, class F>
-TENON_INLINE To each(F f) {
-  To out;
-  for (int i = 0; i < 16; ++i) out.v[i] = f(i);
-  return out;
+// f of each quarter of one, two or three vectors.
+template <class To, class F, class V, class... More>
+TENON_INLINE To quarters(F f, const V& x, const More&... y) {
+  return {f(x.a, y.a...), f(x.b, y.b...), f(x.c, y.c...), f(x.d, y.d...)};
+}
+template <class To, class From>
+TENON_INLINE To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
 }
 
 TENON_INLINE Words splat(uint32_t x) {
-  return each<Words>([&](int) { return x; });
+  U32x4 v = {x, x, x, x};
+  return {v, v, v, v};
 }
 TENON_INLINE Words load_words(const void* p) {
   Words w;
   std::memcpy(&w, p, 64);
   return w;
 }
-TENON_INLINE void store(void* p, const Words& w) { std::memcpy(p, &w, 64); }
-TENON_INLINE Words operator&(const Words& a, const Words& b) {
-  return each<Words>([&](int i) { return a.v[i] & b.v[i]; });
+TENON_INLINE void store(void* p, Words w) { std::memcpy(p, &w, 64); }
+TENON_INLINE Words operator&(Words x, Words y) {
+  return quarters<Words>([](U32x4 a, U32x4 b) { return a & b; }, x, y);
 }
-TENON_INLINE Words operator|(const Words& a, const Words& b) {
-  return each<Words>([&](int i) { return a.v[i] | b.v[i]; });
+TENON_INLINE Words operator|(Words x, Words y) {
+  return quarters<Words>([](U32x4 a, U32x4 b) { return a | b; }, x, y);
 }
-TENON_INLINE Words operator^(const Words& a, const Words& b) {
-  return each<Words>([&](int i) { return a.v[i] ^ b.v[i]; });
+TENON_INLINE Words operator^(Words x, Words y) {
+  return quarters<Words>([](U32x4 a, U32x4 b) { return a ^ b; }, x, y);
 }
-TENON_INLINE Words operator+(const Words& a, const Words& b) {
-  return each<Words>([&](int i) { return a.v[i] + b.v[i]; });
+TENON_INLINE Words operator+(Words x, Words y) {
+  return quarters<Words>([](U32x4 a, U32x4 b) { return a + b; }, x, y);
 }
-TENON_INLINE Words operator-(const Words& a, const Words& b) {
-  return each<Words>([&](int i) { return a.v[i] - b.v[i]; });
+TENON_INLINE Words operator-(Words x, Words y) {
+  return quarters<Words>([](U32x4 a, U32x4 b) { return a - b; }, x, y);
 }
-TENON_INLINE Words operator<<(const Words& a, unsigned n) {
-  return each<Words>([&](int i) { return a.v[i] << n; });
+TENON_INLINE Words operator<<(Words x, unsigned n) {
+  return quarters<Words>([n](U32x4 a) { return a << n; }, x);
 }
-TENON_INLINE Words operator>>(const Words& a, unsigned n) {
-  return each<Words>([&](int i) { return a.v[i] >> n; });
+TENON_INLINE Words operator>>(Words x, unsigned n) {
+  return quarters<Words>([n](U32x4 a) { return a >> n; }, x);
 }
-TENON_INLINE Words signed_shift(const Words& a, unsigned n) {
-  return each<Words>([&](int i) { return static_cast<uint32_t>(static_cast<int32_t>(a.v[i]) >> n); });
+TENON_INLINE Words signed_shift(Words x, unsigned n) {
+  return quarters<Words>([n](U32x4 a) { return (U32x4)((I32x4)a >> static_cast<int>(n)); }, x);
 }
-TENON_INLINE Words min(const Words& a, const Words& b) {
-  return each<Words>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+TENON_INLINE Words min(Words x, Words y) {
+  return quarters<Words>(
+      [](U32x4 a, U32x4 b) {
+        auto less = (U32x4)(a < b);
+        return (a & less) | (b & ~less);
+      },
+      x, y);
 }
-TENON_INLINE Words max(const Words& a, const Words& b) {
-  return each<Words>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
-}
+TENON_INLINE Words max(Words x, Words y) { return x + y - min(x, y); }
 
 // table[byte] for bytes below 16.
-TENON_INLINE Words lookup(const uint8_t* table, const Words& bytes) {
+inline Words lookup(const uint8_t* table, Words bytes) {
   uint8_t b[64];
   std::memcpy(b, &bytes, 64);
   for (uint8_t& i : b) i = table[i & 15];
@@ -80,111 +97,139 @@ TENON_INLINE Words lookup(const uint8_t* table, const Words& bytes) {
 }
 
 // Bits 4j .. 4j+3 of each dword as 0x10 in its bytes 0..3.
-TENON_INLINE Words fifth_bits(const Words& bits, int j) {
+TENON_INLINE Words fifth_bits(Words bits, int j) {
   Words b = bits >> static_cast<unsigned>(4 * j) & splat(15u);
   return ((b | b << 7 | b << 14 | b << 21) & splat(0x01010101u)) << 4;
 }
 
 TENON_INLINE Floats splat(float x) {
-  return each<Floats>([&](int) { return x; });
+  F32x4 v = {x, x, x, x};
+  return {v, v, v, v};
 }
-TENON_INLINE Floats load_floats(const float* p) {
-  Floats f;
-  std::memcpy(&f, p, 64);
-  return f;
+TENON_INLINE Floats load_floats(const float* p) { return bits_as<Floats>(load_words(p)); }
+TENON_INLINE void store(float* p, Floats f) { std::memcpy(p, &f, 64); }
+TENON_INLINE Floats operator*(Floats x, Floats y) {
+  return quarters<Floats>([](F32x4 a, F32x4 b) { return a * b; }, x, y);
 }
-TENON_INLINE void store(float* p, const Floats& f) { std::memcpy(p, &f, 64); }
-TENON_INLINE Floats operator*(const Floats& a, const Floats& b) {
-  return each<Floats>([&](int i) { return a.v[i] * b.v[i]; });
+TENON_INLINE Floats fma(Floats x, Floats y, Floats z) {
+  return quarters<Floats>([](F32x4 a, F32x4 b, F32x4 c) { return a * b + c; }, x, y, z);
 }
-TENON_INLINE Floats fma(const Floats& a, const Floats& b, const Floats& c) {
-  return each<Floats>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+TENON_INLINE Floats to_floats(Words w) {
+  return quarters<Floats>([](U32x4 a) { return __builtin_convertvector((I32x4)a, F32x4); }, w);
 }
-TENON_INLINE Floats to_floats(const Words& w) {
-  return each<Floats>([&](int i) { return static_cast<float>(static_cast<int32_t>(w.v[i])); });
+TENON_INLINE Floats as_floats(Words w) {
+  return quarters<Floats>([](U32x4 a) { return (F32x4)a; }, w);
 }
-TENON_INLINE Floats as_floats(const Words& w) {
-  Floats f;
-  std::memcpy(&f, &w, 64);
-  return f;
+TENON_INLINE Words as_words(Floats f) {
+  return quarters<Words>([](F32x4 a) { return (U32x4)a; }, f);
 }
-TENON_INLINE Floats negate(const Floats& f) {
-  return each<Floats>([&](int i) { return -f.v[i]; });
-}
+TENON_INLINE Floats negate(Floats f) { return as_floats(as_words(f) ^ splat(0x80000000u)); }
 
-// f16 in the low half of each dword.
-TENON_INLINE Floats f16_low(const Words& w) {
-  return each<Floats>([&](int i) { return f16_to_f32(static_cast<uint16_t>(w.v[i])); });
+// f16 in the low half of each dword: exponent and mantissa as those of an f32 that is 2^112 too small, which is exact
+// below the normal range too; infinities and NaNs get the largest exponent back.
+TENON_INLINE Floats f16_low(Words w) {
+  Words magnitude = (w & splat(0x7FFFu)) << 13, sign = (w & splat(0x8000u)) << 16;
+  Words finite = as_words(as_floats(magnitude) * splat(0x1p112f));
+  Words special = quarters<Words>([](U32x4 a) { return (U32x4)(a >= 0x0F800000u) & 0x7F800000u; }, magnitude);
+  return as_floats(finite | special | sign);
 }
-TENON_INLINE Floats f16_at(const void* p) {
+TENON_INLINE Words u16_at(const void* p) {
   uint16_t h[16];
   std::memcpy(h, p, 32);
-  return each<Floats>([&](int i) { return f16_to_f32(h[i]); });
+  Words w;
+  uint32_t v[16];
+  for (int i = 0; i < 16; ++i) v[i] = h[i];
+  std::memcpy(&w, v, 64);
+  return w;
 }
-TENON_INLINE Floats bf16_at(const void* p) {
-  uint16_t h[16];
-  std::memcpy(h, p, 32);
-  return each<Floats>([&](int i) { return bf16_to_f32(h[i]); });
-}
+TENON_INLINE Floats f16_at(const void* p) { return f16_low(u16_at(p)); }
+TENON_INLINE Floats bf16_at(const void* p) { return as_floats(u16_at(p) << 16); }
 
-TENON_INLINE float largest(const Floats& a, const Floats& b) {
-  float most = 0;
-  for (const Floats* f : {&a, &b})
-    for (float x : f->v) most = std::fabs(x) > most ? std::fabs(x) : most;  // NaN never wins
+inline float largest(Floats a, Floats b) {
+  float x[32], most = 0;
+  store(x, a);
+  store(x + 16, b);
+  for (float v : x) most = std::fabs(v) > most ? std::fabs(v) : most;  // NaN never wins
   return most;
 }
-TENON_INLINE Words to_codes(const Floats& r) {
-  return each<Words>([&](int i) {
-    float x = r.v[i] < 127.0f ? r.v[i] : 127.0f;
-    x = x > -127.0f ? x : -127.0f;
-    return static_cast<uint32_t>(static_cast<int32_t>((x + 12582912.0f) - 12582912.0f));  // to the nearest, ties to even
-  });
+inline Words to_codes(Floats r) {
+  float x[16];
+  uint32_t codes[16];
+  store(x, r);
+  for (int i = 0; i < 16; ++i) {
+    float v = x[i] < 127.0f ? x[i] : 127.0f;
+    v = v > -127.0f ? v : -127.0f;
+    codes[i] =
+        static_cast<uint32_t>(static_cast<int32_t>((v + 12582912.0f) - 12582912.0f));  // to the nearest, ties to even
+  }
+  return load_words(codes);
 }
-TENON_INLINE void store_codes(int8_t* p, const Words& w) {
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(w.v[i]);
+inline void store_codes(int8_t* p, Words w) {
+  uint32_t codes[16];
+  store(codes, w);
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(codes[i]);
 }
-TENON_INLINE int32_t total(const Words& w) {
-  uint32_t sum = 0;
-  for (uint32_t x : w.v) sum += x;
-  return static_cast<int32_t>(sum);
+inline int32_t total(Words w) {
+  U32x4 s = w.a + w.b + w.c + w.d;
+  return static_cast<int32_t>(s[0] + s[1] + s[2] + s[3]);
 }
 
 // 16 bytes of each of 16 rows, as four vectors of one dword a row: out[j] lane r = dword j of row r.
 TENON_INLINE void transpose_rows(const std::byte* rows, int64_t stride, Words (&out)[4]) {
-  for (int r = 0; r < 16; ++r) {
-    uint32_t w[4];
-    std::memcpy(w, rows + r * stride, 16);
-    for (int j = 0; j < 4; ++j) out[j].v[r] = w[j];
-  }
+  auto four = [&](const std::byte* p, U32x4& to0, U32x4& to1, U32x4& to2, U32x4& to3) TENON_LAMBDA {
+    U32x4 v[4];
+    for (int r = 0; r < 4; ++r) std::memcpy(&v[r], p + r * stride, 16);
+    U32x4 a = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5), b = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7);
+    U32x4 c = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5), d = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
+    to0 = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    to1 = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    to2 = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    to3 = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+  };
+  four(rows, out[0].a, out[1].a, out[2].a, out[3].a);
+  four(rows + 4 * stride, out[0].b, out[1].b, out[2].b, out[3].b);
+  four(rows + 8 * stride, out[0].c, out[1].c, out[2].c, out[3].c);
+  four(rows + 12 * stride, out[0].d, out[1].d, out[2].d, out[3].d);
 }
 
 // One dword of each of 16 rows.
 TENON_INLINE Words row_words(const std::byte* rows, int64_t stride) {
-  Words w;
-  for (int r = 0; r < 16; ++r) std::memcpy(&w.v[r], rows + r * stride, 4);
-  return w;
+  auto four = [&](const std::byte* p) TENON_LAMBDA {
+    uint32_t w[4];
+    for (int r = 0; r < 4; ++r) std::memcpy(&w[r], p + r * stride, 4);
+    return U32x4{w[0], w[1], w[2], w[3]};
+  };
+  return {four(rows), four(rows + 4 * stride), four(rows + 8 * stride), four(rows + 12 * stride)};
 }
 
 template <bool kWide>
 struct Weights {
-  Words even, odd;  // bytes 0 and 2, 1 and 3 of each dword as 16 bits
+  Words even, odd;  // bytes 0 and 2, 1 and 3 of each dword, as 16 bits
 };
 template <bool kWide>
-TENON_INLINE Weights<kWide> prepare(const Words& codes) {
+TENON_INLINE Weights<kWide> prepare(Words codes) {
   return {codes & splat(0x00FF00FFu), codes >> 8 & splat(0x00FF00FFu)};
+}
+
+// acc + w.low16 * a.low16 + w.high16 * a.high16 of each dword.
+TENON_INLINE U32x4 pair_dot(U32x4 acc, U32x4 w, uint32_t a) {
+#if defined(__SSE2__)
+  return acc + (U32x4)_mm_madd_epi16((__m128i)w, _mm_set1_epi32(static_cast<int>(a)));
+#else
+  const I32x4 low = ((I32x4)w << 16 >> 16) * static_cast<int32_t>(static_cast<int16_t>(a));
+  return acc + (U32x4)(low + ((I32x4)w >> 16) * static_cast<int32_t>(static_cast<int16_t>(a >> 16)));
+#endif
 }
 
 // acc + the products of four unsigned codes a lane with four activations.
 template <bool kWide>
-TENON_INLINE Words dot4(const Words& acc, const Weights<kWide>& w, const int8_t* a) {
-  int16_t even[32], odd[32];
-  std::memcpy(even, &w.even, 64);
-  std::memcpy(odd, &w.odd, 64);
-  const auto a0 = static_cast<int16_t>(a[0]), a1 = static_cast<int16_t>(a[1]), a2 = static_cast<int16_t>(a[2]), a3 = static_cast<int16_t>(a[3]);
-  return each<Words>([&](int i) {
-    int32_t sum = even[2 * i] * a0 + even[2 * i + 1] * a2 + odd[2 * i] * a1 + odd[2 * i + 1] * a3;
-    return acc.v[i] + static_cast<uint32_t>(sum);
-  });
+TENON_INLINE Words dot4(Words acc, Weights<kWide> w, const int8_t* a) {
+  auto pair = [](int8_t low, int8_t high) TENON_LAMBDA {
+    return static_cast<uint32_t>(static_cast<uint16_t>(low)) | static_cast<uint32_t>(static_cast<uint16_t>(high)) << 16;
+  };
+  const uint32_t even = pair(a[0], a[2]), odd = pair(a[1], a[3]);
+  auto both = [&](U32x4 sum, U32x4 e, U32x4 o) TENON_LAMBDA { return pair_dot(pair_dot(sum, e, even), o, odd); };
+  return quarters<Words>(both, acc, w.even, w.odd);
 }
 
 #include "backend/cpu/gemm/gemm-inl.h"

@@ -9,14 +9,16 @@ namespace tenon::cpu {
 
 constexpr int kTileRows = 32;
 
-// 32 weight rows of integer codes over some groups of k. A type's codes are stored with an offset that makes them unsigned.
+// 32 weight rows of integer codes over some groups of k. A type's codes are stored with an offset that makes them
+// unsigned.
 struct CodeTile {
   uint8_t* codes;  // [k / 4][32][4]
   float* scale;    // [groups][32]
   float* minimum;  // [groups][32], only where the encoding has minima
 };
 
-// Activations rounded to int8 in groups of 32, x ~ scale * code; what follows from them is kept per group of the weight (16 or 32).
+// Activations rounded to int8 in groups of 32, x ~ scale * code; what follows from them is kept per group of the weight
+// (16 or 32).
 struct CodeRows {
   int8_t* codes;   // [m][in]
   float* scale;    // [m][groups]
@@ -29,18 +31,26 @@ struct CodeRows {
   }
 };
 
-// The part of a tile's 32 lanes that are outputs: y[0] is lane `first`.
+// The part of a tile's 32 lanes that are outputs: column 0 is lane `first`.
 struct Lanes {
   int first = 0, count = kTileRows;
+};
+
+// y[m][lanes], rows ldy floats apart; `add`: it holds the sums over smaller k, else it is written anew.
+struct Outputs {
+  float* y;
+  int64_t ldy;
+  Lanes lanes;
+  bool add;
 };
 
 struct CodeKernel {
   int offset;
   // `blocks` blocks of 32 rows (row r at rows + r * stride) into a tile; null: no vector form, see quant::BlockForm.
   void (*unpack)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeTile& tile) noexcept;
-  // y[m][lanes] += tile . activations over `groups` groups, of which `first_group` is the first in x.
-  void (*dot)(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m, float* y, int64_t ldy,
-              Lanes lanes) noexcept;
+  // out = or += tile . activations over `groups` groups, of which `first_group` is the first in x.
+  void (*dot)(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m,
+              const Outputs& out) noexcept;
   // y[0..32) = 32 whole rows . the first row of x, without a tile in between; null like unpack.
   void (*dot_row)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x, float* y) noexcept;
 };
@@ -48,9 +58,11 @@ struct CodeKernel {
 struct FloatKernel {
   int step;  // unpack and dot_row take multiples of this many k
   void (*unpack)(const std::byte* rows, int64_t stride, int64_t k, float* tile) noexcept;  // 32 rows as f32 [k][32]
-  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const float* x, float* y) noexcept;  // y[0..32) += rows . x
-  void (*widen)(const std::byte* from, int64_t count, float* to) noexcept;                 // a multiple of 16
-  void (*dot_panel)(const std::byte* panel, int64_t k, const float* x, float* y) noexcept;  // y[0..32) += panel [k][32] . x
+  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const float* x,
+                  float* y) noexcept;                                       // y[0..32) += rows . x
+  void (*widen)(const std::byte* from, int64_t count, float* to) noexcept;  // a multiple of 16
+  void (*dot_panel)(const std::byte* panel, int64_t k, const float* x,
+                    float* y) noexcept;  // y[0..32) += panel [k][32] . x
 };
 
 struct GemmKernels {
@@ -58,10 +70,10 @@ struct GemmKernels {
   void (*quantise)(const float* x, int64_t n, int group, int offset, const CodeRows& row) noexcept;
   const CodeKernel& (*codes)(DType dtype) noexcept;    // of any block type
   const FloatKernel* (*floats)(DType dtype) noexcept;  // null: decoded by tensor/quant.h
-  // y[m][lanes] += tile [k][32] (rows of the tile tile_stride floats apart) . x [m][k], one fused multiply-add per k
+  // out = or += tile [k][32] (rows of the tile tile_stride floats apart) . x [m][k], one fused multiply-add per k
   // (the baseline multiplies, then adds).
-  void (*dot_floats)(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, int64_t m, float* y,
-                     int64_t ldy, Lanes lanes) noexcept;
+  void (*dot_floats)(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, int64_t m,
+                     const Outputs& out) noexcept;
 };
 
 extern const GemmKernels kGemmBaseline;
