@@ -34,6 +34,7 @@ Args rest_of(const Args& args, size_t from) {
 }
 
 Value map(const FilterCall& c) {
+  if (!truthy(c.v)) return c.evaluator.iterator({});  // None, too
   bool by_attribute = false;
   for (const auto& [key, value] : c.args.named)
     by_attribute |= c.args.positional.empty() && key.str().view() == "attribute";
@@ -53,6 +54,7 @@ Value map(const FilterCall& c) {
 
 // select, reject, selectattr, rejectattr
 Value choose(const FilterCall& c) {
+  if (!truthy(c.v)) return c.evaluator.iterator({});  // None, too
   bool wanted = c.name.starts_with("select"), by_attribute = c.name.ends_with("attr");
   size_t used = by_attribute ? 1 : 0;
   if (by_attribute && c.args.positional.empty()) raise("missing parameter for attribute name");
