@@ -176,6 +176,13 @@ void check(const Case& c, std::mt19937& rng) {
   }
 }
 
+std::vector<DType> all_block_types() {
+  std::vector<DType> types;
+  for (const DTypeInfo& d : all_dtypes())
+    if (is_block_quantised(d.dtype)) types.push_back(d.dtype);
+  return types;
+}
+
 class LinearOnIsa : public testing::TestWithParam<Isa> {
  protected:
   void SetUp() override { force_isa(GetParam()); }
@@ -215,18 +222,66 @@ TEST_P(LinearOnIsa, NoRowsDoNothing) {
   check({DType::q8_0, 32, 32, 0}, rng);
 }
 
+TEST_P(LinearOnIsa, EveryNumberOfRowsAtATime) {
+  std::mt19937 rng(9);
+  for (DType t : {DType::q4_1, DType::q8_0, DType::q6_k, DType::q2_k, DType::iq3_s, DType::f16, DType::f32})
+    for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 33}) check({t, 48, 256, m, false, false, true}, rng);
+}
+
+// All codes of the activations at their largest, all codes of the weights at both ends: no intermediate may overflow.
+TEST_P(LinearOnIsa, LargestCodesDoNotOverflow) {
+  for (DType t : all_block_types())
+    for (int fill : {0x00, 0x7F, 0x80, 0xFF, 0x08, 0x88}) {
+      std::mt19937 rng(10);
+      Case c{t, 32, info(t).block, 1};
+      std::vector<std::byte> rows(bytes_for(t, c.out * c.in, "test"), static_cast<std::byte>(fill));
+      for (size_t i = 0; i < rows.size(); i += static_cast<size_t>(info(t).bytes)) tame_scales(t, rows.data() + i, rng);
+      LinearWeight w{t, c.out, c.in, rows.data()};
+      for (float sign : {1.0f, -1.0f}) {
+        std::vector<float> x(static_cast<size_t>(c.in), sign), want(32);
+        reference::linear(w, {x.data(), 1, c.in, want.data(), 32}, isa() != Isa::baseline);
+        expect_same(run(c, w, x, nullptr, 1), want, std::string(name(t)) + " filled with " + std::to_string(fill));
+        c.m = 2;  // by way of a tile
+        std::vector<float> two = x;
+        two.insert(two.end(), x.begin(), x.end());
+        std::vector<float> got = run(c, w, two, nullptr, 1);
+        got.resize(32);
+        expect_same(got, want, std::string(name(t)) + " filled with " + std::to_string(fill) + ", two rows");
+        c.m = 1;
+      }
+    }
+}
+
+TEST_P(LinearOnIsa, InfinityAndNanStayInTheirRow) {
+  std::mt19937 rng(8);
+  std::vector<std::byte> rows = random_weight(DType::q4_1, 64, 64, rng);
+  LinearWeight w{DType::q4_1, 64, 64, rows.data()};
+  const Case c{DType::q4_1, 64, 64, 4};
+  std::vector<float> x(4 * 64, 1.0f);
+  const std::vector<float> clean = run(c, w, x, nullptr, 1);
+  x[64 + 3] = INFINITY;
+  x[128 + 40] = -NAN;
+  std::vector<float> got = run(c, w, x, nullptr, 1);
+  for (size_t i = 64; i < 192; ++i) EXPECT_TRUE(std::isnan(got[i])) << i;
+  got.erase(got.begin() + 64, got.begin() + 192);
+  expect_same(got, {clean.begin(), clean.begin() + 128}, "the other rows");
+}
+
+TEST_P(LinearOnIsa, GroupsOfZerosAndOfTinyNumbers) {
+  std::mt19937 rng(11);
+  std::vector<std::byte> rows = random_weight(DType::q8_0, 32, 128, rng);
+  LinearWeight w{DType::q8_0, 32, 128, rows.data()};
+  std::vector<float> x(128, 0.0f), want(32);
+  x[32] = 1e-40f;  // 127 / 1e-40 is infinite
+  x[64] = 1e-37f, x[65] = -1e30f;
+  x[96] = 3e-36f, x[97] = -1e-36f;
+  reference::linear(w, {x.data(), 1, 128, want.data(), 32}, isa() != Isa::baseline);
+  for (float y : want) EXPECT_TRUE(std::isfinite(y));
+  expect_same(run({DType::q8_0, 32, 128, 1}, w, x, nullptr, 1), want, "tiny");
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, LinearOnIsa, testing::ValuesIn(available_isas()),
                          [](const auto& i) { return name(i.param); });
-
-TEST(Linear, InfinityAndNanInActivationsAreNoUndefinedBehaviour) {
-  std::mt19937 rng(8);
-  std::vector<std::byte> rows = random_weight(DType::q8_0, 32, 64, rng);
-  LinearWeight w{DType::q8_0, 32, 64, rows.data(), nullptr, false};
-  std::vector<float> x(64, 1.0f);
-  x[3] = INFINITY;
-  x[40] = NAN;
-  run({DType::q8_0, 32, 64, 1}, w, x, nullptr, 1);
-}
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -1,6 +1,8 @@
 #include "backend/reference/linear.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tensor/quant.h"
@@ -27,22 +29,22 @@ struct Codes {
   std::vector<float> scale;  // per 32
 };
 
-// x ~ scale * code in groups of 32 (a last group of 16 alone): code = nearest integer, ties to even, of x * (127 /
-// absmax).
+// x ~ scale * code in groups of 32: code = nearest integer, ties to even, of x * (127 / absmax). A group with an
+// infinity or a NaN has the scale NaN; one so small that 127 / absmax is no number counts as zeros.
 Codes quantise(const float* x, int64_t n) {
   Codes c;
   for (int64_t g = 0; g < n; g += 32) {
-    int64_t end = std::min(n, g + 32);
     float most = 0;
-    for (int64_t i = g; i < end; ++i)
-      if (std::fabs(x[i]) > most) most = std::fabs(x[i]);
-    bool usable = most > 0 && most <= 3.4e38f;
-    c.scale.push_back(usable ? most / 127.0f : 0.0f);
-    float inverse = usable ? 127.0f / most : 0.0f;
-    for (int64_t i = g; i < end; ++i) {
-      float r = x[i] * inverse;
-      r = r < 127.0f ? r : 127.0f;
-      r = r > -127.0f ? r : -127.0f;
+    bool finite = true;
+    for (int64_t i = g; i < g + 32; ++i) {
+      finite = finite && std::isfinite(x[i]);
+      most = std::max(most, std::fabs(x[i]));
+    }
+    float inverse = 127.0f / most;
+    bool usable = finite && std::isfinite(inverse);
+    c.scale.push_back(usable ? most / 127.0f : finite ? 0.0f : std::numeric_limits<float>::quiet_NaN());
+    for (int64_t i = g; i < g + 32; ++i) {
+      float r = usable ? std::clamp(x[i] * inverse, -127.0f, 127.0f) : 0.0f;
       c.codes.push_back(static_cast<int>(std::nearbyint(r)));
     }
   }

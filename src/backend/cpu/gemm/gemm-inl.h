@@ -19,13 +19,18 @@ TENON_INLINE void unrolled(F f) {
 inline void quantise(const float* x, int64_t n, int group, int offset, const CodeRows& row) noexcept {
   for (int64_t i = 0; i < n; i += 32) {
     Floats v[2] = {load_floats(x + i), load_floats(x + i + 16)};
-    float most = largest(v[0], v[1]);
-    bool usable = most > 0 && most <= 3.4e38f;
-    float scale = usable ? most / 127.0f : 0.0f;
-    Floats inverse = splat(usable ? 127.0f / most : 0.0f);
+    // As integers: infinities and NaNs are above every number.
+    const uint32_t most_bits = largest_magnitude(v[0], v[1]);
+    const bool finite = most_bits < 0x7F800000u;
+    float most;
+    std::memcpy(&most, &most_bits, 4);
+    float inverse = 127.0f / most;
+    const bool usable = finite && inverse < __builtin_huge_valf();  // else nothing but zeros, or as good as that
+    float scale = usable ? most / 127.0f : finite ? 0.0f : __builtin_nanf("");
+    const Floats factor = splat(usable ? inverse : 0.0f);
     int32_t sum[2];
     for (int h = 0; h < 2; ++h) {
-      Words codes = to_codes(v[h] * inverse);
+      Words codes = to_codes(v[h] * factor);
       store_codes(row.codes + i + 16 * h, codes);
       sum[h] = total(codes);
     }
@@ -336,14 +341,30 @@ struct TileSink {
   }
 };
 
+// Lines of the next rows, as many as one step over 16 rows takes: in memory order, whatever the order of use.
+TENON_INLINE void prefetch(const std::byte* next, int64_t from, int64_t bytes) {
+  for (int64_t i = from; i < from + bytes; i += 64) __builtin_prefetch(next + i);
+}
+
+// The lines that begin in the next `bytes` bytes of each of 16 rows, as far as one row tells.
+TENON_INLINE void prefetch_rows(const std::byte* at, int64_t stride, int64_t bytes) {
+  if (bytes < 64 && reinterpret_cast<uintptr_t>(at) % 64 >= static_cast<uintptr_t>(bytes)) return;
+  for (int64_t i = 0; i < bytes; i += 64)
+    for (int r = 0; r < 16; ++r) __builtin_prefetch(at + r * stride + i);
+}
+
 template <class T>
 inline void unpack(const std::byte* rows, int64_t stride, int64_t blocks, const CodeTile& tile) noexcept {
   constexpr int kGroups = T::kElements / T::kGroup;
   for (int half = 0; half < 2; ++half) {
-    const std::byte* b = rows + 16 * half * stride;
+    const std::byte *b = rows + 16 * half * stride, *next = b + 16 * stride;
+    const bool whole_rows = blocks * T::kBytes == stride;
     TileSink sink{tile.codes + 64 * half, tile.scale + 16 * half, tile.minimum + 16 * half};
     for (int64_t i = 0; i < blocks; ++i) {
-      for (int r = 0; r < 16; ++r) __builtin_prefetch(b + r * stride + 512);
+      if (whole_rows)
+        prefetch(next, i * 16 * T::kBytes, 16 * T::kBytes);
+      else
+        prefetch_rows(b + 512, stride, T::kBytes);
       T::split(b, stride, sink);
       b += T::kBytes;
       sink.codes += T::kElements * kTileRows;
@@ -377,11 +398,6 @@ struct DotSink {
   TENON_INLINE void group(int g, Floats s) { acc = add_group<false>(acc, dot[g], s, s, scale[g], 0); }
   TENON_INLINE void group(int g, Floats s, Floats m) { acc = add_group<true>(acc, dot[g], s, m, scale[g], sum[g]); }
 };
-
-// Lines of the next rows, as many as one step over 16 rows takes: in memory order, whatever the order of use.
-TENON_INLINE void prefetch(const std::byte* next, int64_t from, int64_t bytes) {
-  for (int64_t i = from; i < from + bytes; i += 64) __builtin_prefetch(next + i);
-}
 
 template <class T>
 inline void dot_row(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x, float* y) noexcept {

@@ -111,13 +111,14 @@ TENON_INLINE Floats bf16_at(const void* p) {
                    << 16);
 }
 
-TENON_INLINE float largest(Floats a, Floats b) {
-  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
-  __m256 most = _mm256_setzero_ps();  // the second operand wins over NaN
-  for (__m256 v : {a.low, a.high, b.low, b.high}) most = _mm256_max_ps(_mm256_and_ps(v, magnitude), most);
-  __m128 m = _mm_max_ps(_mm256_castps256_ps128(most), _mm256_extractf128_ps(most, 1));
-  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+// The bits of the largest |x|.
+TENON_INLINE uint32_t largest_magnitude(Floats a, Floats b) {
+  __m256i most = _mm256_setzero_si256();
+  for (__m256 v : {a.low, a.high, b.low, b.high})
+    most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7FFFFFFF)));
+  __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+  m = _mm_max_epi32(m, _mm_unpackhi_epi64(m, m));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_max_epi32(m, _mm_srli_epi64(m, 32))));
 }
 TENON_INLINE Words to_codes(Floats r) {
   const __m256 top = _mm256_set1_ps(127.0f), bottom = _mm256_set1_ps(-127.0f);

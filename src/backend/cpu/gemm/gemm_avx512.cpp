@@ -75,9 +75,12 @@ TENON_INLINE Floats bf16_at(const void* p) {
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p))), 16))};
 }
 
-TENON_INLINE float largest(Floats a, Floats b) {
-  __m512 zero = _mm512_setzero_ps();  // the second operand wins over NaN
-  return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(a.v), _mm512_max_ps(_mm512_abs_ps(b.v), zero)));
+// The bits of the largest |x|.
+TENON_INLINE uint32_t largest_magnitude(Floats a, Floats b) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+  __m512i x = _mm512_and_si512(_mm512_castps_si512(a.v), magnitude),
+          y = _mm512_and_si512(_mm512_castps_si512(b.v), magnitude);
+  return static_cast<uint32_t>(_mm512_reduce_max_epi32(_mm512_max_epi32(x, y)));
 }
 TENON_INLINE Words to_codes(Floats r) {
   return {_mm512_cvtps_epi32(_mm512_max_ps(_mm512_min_ps(r.v, _mm512_set1_ps(127.0f)), _mm512_set1_ps(-127.0f)))};

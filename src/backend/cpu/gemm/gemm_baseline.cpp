@@ -1,6 +1,5 @@
 // The baseline level: vectors of 16 bytes, which every x86-64 and ARM64 has. No fused multiply-add, so its bits are its
 // own.
-#include <cmath>
 #include <cstring>
 #include <utility>
 #if defined(__SSE2__)
@@ -145,11 +144,14 @@ TENON_INLINE Words u16_at(const void* p) {
 TENON_INLINE Floats f16_at(const void* p) { return f16_low(u16_at(p)); }
 TENON_INLINE Floats bf16_at(const void* p) { return as_floats(u16_at(p) << 16); }
 
-inline float largest(Floats a, Floats b) {
-  float x[32], most = 0;
-  store(x, a);
-  store(x + 16, b);
-  for (float v : x) most = std::fabs(v) > most ? std::fabs(v) : most;  // NaN never wins
+// The bits of the largest |x|.
+inline uint32_t largest_magnitude(Floats a, Floats b) {
+  uint32_t most = 0;
+  for (Words w : {as_words(a), as_words(b)}) {
+    uint32_t bits[16];
+    store(bits, w & splat(0x7FFFFFFFu));
+    for (uint32_t v : bits) most = v > most ? v : most;
+  }
   return most;
 }
 inline Words to_codes(Floats r) {
