@@ -101,11 +101,23 @@ inline uint16_t f32_to_f16(float x) {
   return static_cast<uint16_t>(f32_to_small(kF16, x));
 }
 
-// E8M0: 2^(code - 127); 255 is NaN. Nearest power of two below (the block scale rule of MX) or by rounding.
+// E8M0: 2^(code - 127), no sign; 255 is NaN.
 inline float e8m0_to_f32(uint8_t code) {
   if (code == 255) return std::numeric_limits<float>::quiet_NaN();
   return code == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<uint32_t>(code) << 23);
 }
+
+// Nearest power of two as ml_dtypes rounds: halfway goes up, below the smallest normal float anything over 2^-127 does too.
+// What is not positive and finite is NaN.
+inline uint8_t f32_to_e8m0(float x) {
+  auto bits = std::bit_cast<uint32_t>(x);
+  if (!(x > 0) || std::isinf(x)) return 255;
+  if (bits < 0x00800000) return bits > 0x00400000 ? 1 : 0;
+  return static_cast<uint8_t>((bits + 0x00400000) >> 23);
+}
+
+// The power of two at or below x > 0: the block scale rule of MX quantisers.
+inline uint8_t e8m0_floor(float x) { return static_cast<uint8_t>(std::bit_cast<uint32_t>(x) >> 23); }
 
 // ggml's MXFP4 scale: half of the E8M0 value (its code values are doubled); 255 is 2^127.
 inline float mxfp4_scale(uint8_t e) {

@@ -76,44 +76,65 @@ struct Named {
   const char* name;
   SmallFloat format;
 };
-const Named kNamed[] = {{"f8_e4m3fn", kF8E4M3},         {"f8_e5m2", kF8E5M2},        {"f8_e4m3fnuz", kF8E4M3Fnuz}, {"f8_e5m2fnuz", kF8E5M2Fnuz},
-                        {"f8_e4m3", kF8E4M3Ieee},       {"f8_e3m4", kF8E3M4Ieee},    {"f6_e2m3", kF6E2M3},         {"f6_e3m2", kF6E3M2},
-                        {"f4_e2m1", kF4E2M1},           {"f16", kF16}};
+const Named kNamed[] = {{"f8_e4m3fn", kF8E4M3},       {"f8_e5m2", kF8E5M2},
+                        {"f8_e4m3fnuz", kF8E4M3Fnuz}, {"f8_e5m2fnuz", kF8E5M2Fnuz},
+                        {"f8_e4m3", kF8E4M3Ieee},     {"f8_e3m4", kF8E3M4Ieee},
+                        {"f6_e2m3", kF6E2M3},         {"f6_e3m2", kF6E3M2},
+                        {"f4_e2m1", kF4E2M1},         {"f16", kF16}};
 
-void check_numerics(const std::filesystem::path& file) {
-  Tensors t(file);
-  for (const Named& f : kNamed) {
-    std::string n = f.name;
-    auto decoded = t.floats(n + ".decode");
-    for (size_t code = 0; code < decoded.size(); ++code) {
-      float got = small_to_f32(f.format, static_cast<uint32_t>(code));
-      bool same = std::memcmp(&got, &decoded[code], 4) == 0 || (std::isnan(got) && std::isnan(decoded[code]));
-      ASSERT_TRUE(same) << n << " code " << code << ": " << got << " wanted " << decoded[code];
-      if (n == "f16") {
-        float fast = f16_to_f32(static_cast<uint16_t>(code));
-        ASSERT_TRUE(std::memcmp(&fast, &got, 4) == 0 || std::isnan(fast)) << code;
-      }
-    }
-    auto in = t.floats(n + ".encode.in");
-    for (bool saturate : {false, true}) {
-      std::string key = n + (saturate ? ".encode.saturate.bits" : ".encode.bits");
-      if (!t.has(key)) continue;
-      auto want = t.bytes(key);
-      size_t width = want.size() / in.size();
-      for (size_t i = 0; i < in.size(); ++i) {
-        uint32_t w = 0;
-        std::memcpy(&w, want.data() + i * width, width);
-        uint32_t got = f32_to_small(f.format, in[i], saturate);
-        bool both_nan = std::isnan(small_to_f32(f.format, got)) && std::isnan(small_to_f32(f.format, w));
-        if (std::isnan(in[i]) && f.format.specials == Specials::none) continue;
-        ASSERT_TRUE(got == w || both_nan) << key << " of " << in[i] << ": " << got << " wanted " << w;
-      }
-    }
+void check_decode(const Tensors& t, const Named& f) {
+  auto decoded = t.floats(std::string(f.name) + ".decode");
+  for (size_t code = 0; code < decoded.size(); ++code) {
+    float got = small_to_f32(f.format, static_cast<uint32_t>(code));
+    bool same = std::memcmp(&got, &decoded[code], 4) == 0 || (std::isnan(got) && std::isnan(decoded[code]));
+    ASSERT_TRUE(same) << f.name << " code " << code << ": " << got << " wanted " << decoded[code];
   }
-  auto bf16 = t.floats("bf16.decode");
-  for (size_t code = 0; code < bf16.size(); ++code) {
-    float got = bf16_to_f32(static_cast<uint16_t>(code));
-    ASSERT_TRUE(std::memcmp(&got, &bf16[code], 4) == 0 || std::isnan(got));
+}
+
+void check_encode(const Tensors& t, const Named& f, bool saturate) {
+  std::string key = f.name + std::string(saturate ? ".encode.saturate.bits" : ".encode.bits");
+  if (!t.has(key)) return;
+  auto in = t.floats(std::string(f.name) + ".encode.in");
+  auto want = t.bytes(key);
+  size_t width = want.size() / in.size();
+  for (size_t i = 0; i < in.size(); ++i) {
+    uint32_t w = 0;
+    std::memcpy(&w, want.data() + i * width, width);
+    uint32_t got = f32_to_small(f.format, in[i], saturate);
+    bool both_nan = std::isnan(small_to_f32(f.format, got)) && std::isnan(small_to_f32(f.format, w));
+    if (std::isnan(in[i]) && f.format.specials == Specials::none) continue;
+    ASSERT_TRUE(got == w || both_nan) << key << " of " << in[i] << ": " << got << " wanted " << w;
+  }
+}
+
+void check_e8m0(const Tensors& t) {
+  auto decoded = t.floats("f8_e8m0fnu.decode");
+  for (size_t code = 0; code < 256; ++code) {
+    float got = e8m0_to_f32(static_cast<uint8_t>(code));
+    ASSERT_TRUE(got == decoded[code] || (std::isnan(got) && std::isnan(decoded[code]))) << code;
+  }
+  auto in = t.floats("f8_e8m0fnu.encode.in"), floor_in = t.floats("f8_e8m0fnu.floor_log2.in");
+  auto want = t.bytes("f8_e8m0fnu.encode.bits"), floor_want = t.bytes("f8_e8m0fnu.floor_log2.bits");
+  for (size_t i = 0; i < in.size(); ++i) ASSERT_EQ(f32_to_e8m0(in[i]), static_cast<uint8_t>(want[i])) << in[i];
+  for (size_t i = 0; i < floor_in.size(); ++i)
+    ASSERT_EQ(e8m0_floor(floor_in[i]), static_cast<uint8_t>(floor_want[i])) << floor_in[i];
+}
+
+void check_ggml_scales(const Tensors& t) {
+  auto mx = t.floats("ggml.mxfp4_scale"), nv = t.floats("ggml.nvfp4_scale");
+  for (size_t code = 0; code < mx.size(); ++code)
+    ASSERT_EQ(mxfp4_scale(static_cast<uint8_t>(code)) * 2, mx[code]) << code;
+  for (size_t code = 0; code < nv.size(); ++code)
+    ASSERT_EQ(nvfp4_scale(static_cast<uint8_t>(code)) * 2, nv[code]) << code;
+}
+
+// Every code of f16 and bf16 by the fast routines.
+void check_halves(const Tensors& t) {
+  auto f16 = t.floats("f16.decode"), bf16 = t.floats("bf16.decode");
+  for (size_t code = 0; code < f16.size(); ++code) {
+    float h = f16_to_f32(static_cast<uint16_t>(code)), b = bf16_to_f32(static_cast<uint16_t>(code));
+    ASSERT_TRUE(std::memcmp(&h, &f16[code], 4) == 0 || (std::isnan(h) && std::isnan(f16[code]))) << code;
+    ASSERT_TRUE(std::memcmp(&b, &bf16[code], 4) == 0 || (std::isnan(b) && std::isnan(bf16[code]))) << code;
   }
   auto in = t.floats("bf16.encode.in");
   auto want = t.bytes("bf16.encode.bits");
@@ -122,20 +143,31 @@ void check_numerics(const std::filesystem::path& file) {
     std::memcpy(&w, want.data() + 2 * i, 2);
     ASSERT_TRUE(f32_to_bf16(in[i]) == w || (std::isnan(in[i]) && std::isnan(bf16_to_f32(f32_to_bf16(in[i]))))) << in[i];
   }
-  auto e8m0 = t.floats("f8_e8m0fnu.decode");
-  for (size_t code = 0; code < 256; ++code) {
-    float got = e8m0_to_f32(static_cast<uint8_t>(code));
-    ASSERT_TRUE(got == e8m0[code] || (std::isnan(got) && std::isnan(e8m0[code]))) << code;
-  }
-  auto mx = t.floats("ggml.mxfp4_scale"), nv = t.floats("ggml.nvfp4_scale");
-  for (size_t code = 0; code < mx.size(); ++code) ASSERT_EQ(mxfp4_scale(static_cast<uint8_t>(code)) * 2, mx[code]) << code;
-  for (size_t code = 0; code < nv.size(); ++code) ASSERT_EQ(nvfp4_scale(static_cast<uint8_t>(code)) * 2, nv[code]) << code;
 }
+
+// Returns how many formats the file has.
+int check_numerics(const std::filesystem::path& file) {
+  Tensors t(file);
+  int formats = 0;
+  for (const Named& f : kNamed) {
+    if (!t.has(std::string(f.name) + ".decode")) continue;
+    ++formats;
+    check_decode(t, f);
+    check_encode(t, f, false);
+    check_encode(t, f, true);
+  }
+  check_e8m0(t);
+  check_ggml_scales(t);
+  if (t.has("f16.decode")) check_halves(t);
+  return formats;
+}
+
+TEST(SmallFloats, TablesGolden) { EXPECT_EQ(check_numerics(test::golden("quant/small_floats.safetensors")), 9); }
 
 TEST(SmallFloats, TablesKit) {
   auto file = test::kit("formats/numerics/numerics.safetensors");
   if (!file) GTEST_SKIP() << "no kit here";
-  check_numerics(*file);
+  EXPECT_EQ(check_numerics(*file), 10);
 }
 
 // Widening, then narrowing, is the identity on every code that is a number.
