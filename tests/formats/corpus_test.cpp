@@ -272,6 +272,7 @@ void truncate_everywhere(const fs::path& source, const std::string& ending) {
 TEST(Corpus, TruncationAtEveryByte) {
   truncate_everywhere(test::golden("formats/safetensors/ok/all_dtypes.safetensors"), ".safetensors");
   truncate_everywhere(test::golden("formats/gguf_edge/ok/all_value_types.gguf"), ".gguf");
+  truncate_everywhere(test::golden("formats/gguf_edge/ok/ranks_and_ints.gguf"), ".gguf");
   truncate_everywhere(test::golden("formats/pickle/ok/pytorch_model.bin"), ".bin");
   truncate_everywhere(test::golden("formats/pickle/ok/legacy.bin"), ".bin");
 }
