@@ -192,7 +192,7 @@ def main():
     category = enum_table(CATEGORIES, lambda n: r"\p{%s}" % n)
     script = enum_table(SCRIPTS, lambda n: r"\p{%s}" % n)
     space, word = matched(r"\s"), matched(r"\w")
-    posix = {n: matched(f"[[:{n}:]]") for n in ("alpha", "punct", "graph", "print", "cntrl")}
+    posix = {n: matched(f"[[:{n}:]]") for n in ("alpha", "punct", "graph", "print", "upper", "lower")}
     joined_words = {c for c in CODES if len(pre_tokenizers.Whitespace().pre_tokenize_str('a' + chr(c))) == 1 and
                     pre_tokenizers.Whitespace().pre_tokenize_str('a' + chr(c))[0][0] == 'a' + chr(c)}
     white = split_off(pre_tokenizers.WhitespaceSplit())
@@ -224,7 +224,7 @@ def main():
     flag_sets = [white, numeric, punct, drop, blank, cjk, accent, word, posix["alpha"], posix["punct"], posix["graph"], posix["print"],
                  composed | second | {c for c in range(LIMIT) if ccc[c]},
                  compat_composed | second | {c for c in range(LIMIT) if ccc[c]},
-                 pictographic, bert_accent - set(canonical), joined_words]
+                 pictographic, bert_accent - set(canonical), joined_words, posix["upper"], posix["lower"]]
     flags = [0] * LIMIT
     for bit, members in enumerate(flag_sets):
         for c in members:

@@ -28,10 +28,19 @@ void MergeTable::add(uint32_t left, uint32_t right, uint32_t rank, uint32_t merg
 bool MergeReader::try_add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank) {
   std::string_view tail = right;
   if (!prefix_.empty()) tail.remove_prefix(std::min(prefix_.size(), tail.size()));  // the reference cuts without a look
-  merged_.assign(left);
-  merged_ += tail;
-  int32_t a = vocabulary_.find_spelled(left), b = vocabulary_.find_spelled(right),
-          ab = vocabulary_.find_spelled(merged_);
+  int32_t a, b, ab;
+  merged_.clear();
+  size_t cut = 0;
+  const bool bytes = vocabulary_.spelling() == Spelling::byte_level && prefix_.empty();
+  if (bytes && append_bytes_of_spelling(merged_, left) &&
+      (cut = merged_.size(), append_bytes_of_spelling(merged_, right))) {
+    std::string_view all = merged_;
+    a = vocabulary_.find(all.substr(0, cut)), b = vocabulary_.find(all.substr(cut)), ab = vocabulary_.find(all);
+  } else {
+    merged_.assign(left);
+    merged_ += tail;
+    a = vocabulary_.find_spelled(left), b = vocabulary_.find_spelled(right), ab = vocabulary_.find_spelled(merged_);
+  }
   if (a < 0 || b < 0 || ab < 0) return false;
   table.add(static_cast<uint32_t>(a), static_cast<uint32_t>(b), rank, static_cast<uint32_t>(ab));
   return true;
@@ -67,35 +76,54 @@ Bpe::Bpe(BpeOptions options, std::shared_ptr<const Vocabulary> vocabulary, Merge
     byte_ids_[static_cast<size_t>(b)] =
         plain_bytes_ ? vocabulary_->find({&c, 1}) : vocabulary_->find_spelled(byte_token(b));
   }
+  if (plain_bytes_ && std::all_of(byte_ids_.begin(), byte_ids_.end(), [](int32_t id) { return id >= 0; })) {
+    byte_pairs_.reserve(256 * 256);
+    for (int32_t a : byte_ids_)
+      for (int32_t b : byte_ids_)
+        byte_pairs_.push_back(merges_.find(static_cast<uint32_t>(a), static_cast<uint32_t>(b)));
+  }
   auto n = static_cast<size_t>(vocabulary_->size());
   whole_ = std::make_unique<std::atomic<uint8_t>[]>(n);
 }
 
 size_t Bpe::memory_bytes() const {
-  return merges_.memory_bytes() + static_cast<size_t>(vocabulary_->size()) + sizeof(*this);
+  return merges_.memory_bytes() + byte_pairs_.capacity() * sizeof(uint64_t) + static_cast<size_t>(vocabulary_->size()) +
+         sizeof(*this);
 }
 
 void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch& scratch) const {
   if (piece.empty()) return;
-  int32_t id = vocabulary_->find(piece);
-  if (id >= 0) {
-    std::atomic<uint8_t>& whole = whole_[static_cast<size_t>(id)];
-    bool lines = options_.whole_lines && piece.find_first_not_of('\n') == piece.npos;
-    uint8_t known = options_.ignore_merges || lines ? uint8_t{yes} : whole.load(std::memory_order_relaxed);
-    if (known == yes) {
-      out.push_back(id);
-      return;
+  if (PieceCache::fits(piece)) {
+    PieceCache::Key key(piece);
+    PieceCache::Entry& entry = scratch.cache.at(key);
+    if (!entry.holds(key)) {
+      encode_piece(piece, scratch);
+      if (!entry.store(key, scratch.ids)) {
+        out.insert(out.end(), scratch.ids.begin(), scratch.ids.end());
+        return;
+      }
     }
-    split(piece, scratch.ids);
-    merge(scratch.ids, scratch);
-    if (known == unknown)
-      whole.store(scratch.ids.size() == 1 && scratch.ids[0] == static_cast<uint32_t>(id) ? yes : no,
-                  std::memory_order_relaxed);
-  } else {
-    split(piece, scratch.ids);
-    merge(scratch.ids, scratch);
+    entry.append(out);
+    return;
   }
+  encode_piece(piece, scratch);
   out.insert(out.end(), scratch.ids.begin(), scratch.ids.end());
+}
+
+// Leaves the ids in scratch.ids.
+void Bpe::encode_piece(std::string_view piece, ModelScratch& scratch) const {
+  int32_t id = vocabulary_->find(piece);
+  std::atomic<uint8_t>* whole = id >= 0 ? &whole_[static_cast<size_t>(id)] : nullptr;
+  bool lines = options_.whole_lines && piece.find_first_not_of('\n') == piece.npos;
+  if (whole && (options_.ignore_merges || lines || whole->load(std::memory_order_relaxed) == yes)) {
+    scratch.ids.assign(1, static_cast<uint32_t>(id));
+    return;
+  }
+  split(piece, scratch.ids);
+  merge(piece, scratch.ids, scratch);
+  if (whole)
+    whole->store(scratch.ids.size() == 1 && scratch.ids[0] == static_cast<uint32_t>(id) ? yes : no,
+                 std::memory_order_relaxed);
 }
 
 void Bpe::split(std::string_view piece, std::vector<uint32_t>& ids) const {
@@ -151,19 +179,24 @@ void Bpe::split_characters(std::string_view piece, std::vector<uint32_t>& ids) c
   if (pending) ids.push_back(static_cast<uint32_t>(unk_id_));
 }
 
-void Bpe::merge(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
-  if (ids.size() < 2) return;
-  if (ids.size() <= kShortPiece)
-    merge_short(ids, scratch);
-  else
-    merge_long(ids, scratch);
+uint64_t Bpe::first_key(std::string_view piece, const std::vector<uint32_t>& ids, size_t i) const {
+  if (byte_pairs_.empty()) return merges_.find(ids[i], ids[i + 1]);
+  return byte_pairs_[static_cast<size_t>(static_cast<uint8_t>(piece[i])) << 8 | static_cast<uint8_t>(piece[i + 1])];
 }
 
-void Bpe::merge_short(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+void Bpe::merge(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+  if (ids.size() < 2) return;
+  if (ids.size() <= kShortPiece)
+    merge_short(piece, ids, scratch);
+  else
+    merge_long(piece, ids, scratch);
+}
+
+void Bpe::merge_short(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const {
   std::vector<uint64_t>& keys = scratch.keys;  // of (i, i + 1)
   size_t n = ids.size();
   keys.resize(n);
-  for (size_t i = 0; i + 1 < n; ++i) keys[i] = merges_.find(ids[i], ids[i + 1]);
+  for (size_t i = 0; i + 1 < n; ++i) keys[i] = first_key(piece, ids, i);
   while (n > 1) {
     size_t best = 0;
     uint64_t least = keys[0];
@@ -181,7 +214,7 @@ void Bpe::merge_short(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
 
 // The pieces are a linked list, candidate merges a heap by (rank, position); stale candidates are recognised by their
 // key.
-void Bpe::merge_long(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+void Bpe::merge_long(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const {
   auto& links = scratch.links;
   auto& heap = scratch.heap;
   auto n = static_cast<int32_t>(ids.size());
@@ -197,7 +230,8 @@ void Bpe::merge_long(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
     return link(i).next < 0 ? MergeTable::kNoMerge : merges_.find(link(i).id, link(link(i).next).id);
   };
   for (int32_t i = 0; i + 1 < n; ++i)
-    if (uint64_t key = key_at(i); key != MergeTable::kNoMerge) heap.push_back({key, i});
+    if (uint64_t key = first_key(piece, ids, static_cast<size_t>(i)); key != MergeTable::kNoMerge)
+      heap.push_back({key, i});
   std::make_heap(heap.begin(), heap.end(), after);
   auto push = [&](int32_t i) {
     if (uint64_t key = key_at(i); key != MergeTable::kNoMerge) {

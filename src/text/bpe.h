@@ -59,6 +59,7 @@ class MergeReader {
   const Vocabulary& vocabulary_;
   std::string prefix_;
   std::string_view source_;
+  int32_t find(std::string_view token) const { return vocabulary_.find(token); }
   std::string merged_;
 };
 
@@ -83,14 +84,18 @@ class Bpe final : public TokenModel {
   void split(std::string_view piece, std::vector<uint32_t>& ids) const;
   void split_bytes(std::string_view piece, std::vector<uint32_t>& ids) const;
   void split_characters(std::string_view piece, std::vector<uint32_t>& ids) const;
-  void merge(std::vector<uint32_t>& ids, ModelScratch& scratch) const;
-  void merge_short(std::vector<uint32_t>& ids, ModelScratch& scratch) const;
-  void merge_long(std::vector<uint32_t>& ids, ModelScratch& scratch) const;
+  // `ids`: one for every unit of `piece`; replaced by what they merge to.
+  void merge(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const;
+  void merge_short(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const;
+  void merge_long(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const;
+  uint64_t first_key(std::string_view piece, const std::vector<uint32_t>& ids, size_t i) const;
+  void encode_piece(std::string_view piece, ModelScratch& scratch) const;
   bool append_byte_tokens(std::string_view character, std::vector<uint32_t>& ids) const;
 
   BpeOptions options_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   MergeTable merges_;
+  std::vector<uint64_t> byte_pairs_;  // the merges of single bytes, where every byte is a token; else empty
   int32_t unk_id_ = -1;
   bool plain_bytes_ = false;           // byte-level, no prefix, suffix or unknown token: a byte is its id
   std::array<int32_t, 256> byte_ids_;  // of single bytes (byte-level) or of <0x..> tokens (fallback); -1

@@ -30,6 +30,10 @@ bool append_bytes_of_spelling(std::string& out, std::string_view spelled) {
   const ByteAlphabet& a = ByteAlphabet::get();
   size_t before = out.size();
   for (size_t at = 0; at < spelled.size();) {
+    if (spelled[at] >= 0x21 && spelled[at] <= 0x7E) {  // most of them spell themselves
+      out.push_back(spelled[at++]);
+      continue;
+    }
     CodePoint c = decode_utf8(spelled.data() + at);
     int16_t byte = c.value < a.byte.size() ? a.byte[c.value] : int16_t{-1};
     if (byte < 0) {

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-namespace tenon::text {
+#include "text/piece_cache.h"
 
-// Ids of pieces met lately: direct-mapped, exact (keys are compared), bounded. Lives in one encode call.
-class PieceCache;
+namespace tenon::text {
 
 // Buffers reused from piece to piece within one encode call.
 struct ModelScratch {
+  PieceCache cache;
   std::vector<uint32_t> ids;
   std::vector<uint64_t> keys;
   struct Link {

@@ -51,6 +51,9 @@ class Pipeline final : public Tokenizer {
   std::vector<ContentSpan> content_in(std::string_view raw, size_t begin, std::string_view normalized,
                                       std::span<const ContentSpan> content) const;
   void check_id(int32_t id) const;
+  bool in_vocabulary(int32_t id) const {
+    return id < spec_.vocabulary->size() && !spec_.vocabulary->bytes_unchecked(static_cast<uint32_t>(id)).empty();
+  }
   std::string decode_bytes(std::span<const int32_t> ids, bool skip_special_tokens) const;
 
   TokenizerSpec spec_;
@@ -117,6 +120,7 @@ std::vector<int32_t> Pipeline::ids_of(std::string_view text, std::span<const Con
   std::vector<int32_t> out;
   out.reserve(text.size() / 4 + 8);
   Work w{out, {}, {}, {}, {}};
+  w.scratch.cache.size_for(text.size());
   added_.cut(text, false, parse_special, content, w.raw);
   for (const Segment& s : w.raw) {
     if (s.token >= 0)
@@ -202,16 +206,18 @@ std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special_tok
 
 std::string Pipeline::decode_bytes(std::span<const int32_t> ids, bool skip_special_tokens) const {
   std::string bytes;
-  bytes.reserve(ids.size() * 5);
-  const Vocabulary& v = *spec_.vocabulary;
-  for (int32_t id : ids) {
-    if (skip_special_tokens && is_special(id)) continue;
-    if (std::string_view token = v.bytes(id); !token.empty()) {
-      bytes += token;
-    } else if (const AddedToken* t = added_.by_id(id); t && !append_bytes_of_spelling(bytes, t->shown)) {
+  // Runs of ordinary ids at once; what is skipped or added lies between them.
+  auto run = [&](size_t begin, size_t end) { spec_.vocabulary->append_bytes(ids.subspan(begin, end - begin), bytes); };
+  size_t begin = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const bool skipped = skip_special_tokens && is_special(ids[i]);
+    if (!skipped && in_vocabulary(ids[i])) continue;
+    run(begin, i);
+    begin = i + 1;
+    if (const AddedToken* t = added_.by_id(ids[i]); t && !skipped && !append_bytes_of_spelling(bytes, t->shown))
       bytes += t->shown;
-    }
   }
+  run(begin, ids.size());
   if (simdjson::validate_utf8(bytes)) return bytes;
   std::string out;
   append_lossy_utf8(out, bytes);

@@ -522,9 +522,9 @@ class RegexParser {
     else if (name == "word")
       flag(kWord);
     else if (name == "upper" || name == "uppercase")
-      categories({"Lu"});
+      flag(kPosixUpper);
     else if (name == "lower" || name == "lowercase")
-      categories({"Ll"});
+      flag(kPosixLower);
     else if (name == "cntrl")
       categories({"Cc", "Cf", "Cn", "Co", "Cs"});
     else if (name == "space" || name == "whitespace")

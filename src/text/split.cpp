@@ -108,16 +108,17 @@ void runs(std::string_view text, Kind kind, Sink&& sink) {
 
 int word_kind(char32_t c) { return has_flag(c, kWordAndJoiner) ? 1 : scan_class(c) & kSpace ? 0 : 2; }
 
-// A piece ends where the script changes; characters of no script join both sides.
+// A piece ends where the script changes; characters of no script join both sides, but at the start of the text, where
+// the reference drops them.
 template <class Sink>
 void split_scripts(std::string_view text, Sink&& sink) {
-  size_t begin = 0;
+  size_t begin = text.size();
   int script = 0;
   for (size_t at = 0; at < text.size();) {
     CodePoint c = decode_utf8(text.data() + at);
     int s = char_record(c.value).reference_script;
-    if (s && script && s != script && at > begin) {
-      sink(text.substr(begin, at - begin));
+    if (s && s != script) {
+      if (begin < at) sink(text.substr(begin, at - begin));
       begin = at;
     }
     if (s) script = s;
@@ -176,6 +177,7 @@ PreTokenizer::PreTokenizer(std::vector<Splitter> steps, bool bytes) : steps_(std
 }
 
 void PreTokenizer::run(std::string_view text, bool at_start, FunctionRef<void(std::string_view)> piece) const {
+  if (text.empty()) return;
   if (!bytes_ || !spells_) return run_from(0, text, at_start, piece);
   run_from(0, text, at_start, [&](std::string_view spelled) {
     if (auto bytes = bytes_of_spelling(spelled)) piece(*bytes);
@@ -233,6 +235,7 @@ void PreTokenizer::metaspace(const MetaspaceRule& rule, size_t step, std::string
 
 std::vector<std::string> split_pieces(const std::vector<Splitter>& steps, std::string_view text) {
   std::vector<std::string> out;
+  if (steps.empty()) return {std::string(text)};
   PreTokenizer(steps, false).run(text, true, [&](std::string_view piece) { out.emplace_back(piece); });
   return out;
 }

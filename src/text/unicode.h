@@ -37,8 +37,10 @@ enum CharFlag : uint32_t {
   kNfcActive = 1 << 12,   // a text without such characters is in NFC
   kNfkcActive = 1 << 13,  // a text without such characters is in NFKC
   kPictographic = 1 << 14,
-  kBertAccent = 1 << 15,    // BertNormalizer's strip_accents removes it
-  kWordAndJoiner = 1 << 16  // \w in the reference's own patterns (joiners belong to it)
+  kBertAccent = 1 << 15,     // BertNormalizer's strip_accents removes it
+  kWordAndJoiner = 1 << 16,  // \w in the reference's own patterns (joiners belong to it)
+  kPosixUpper = 1 << 17,     // [[:upper:]]
+  kPosixLower = 1 << 18      // [[:lower:]]
 };
 
 struct CodePoint {

@@ -1,6 +1,7 @@
 #include "text/vocabulary.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "text/byte_alphabet.h"
@@ -13,6 +14,21 @@ std::string Vocabulary::spelled(int32_t id) const {
   std::string out;
   append_spelling(out, b);
   return out;
+}
+
+// Most tokens are short: a fixed-size copy beats a call.
+void Vocabulary::append_bytes(std::span<const int32_t> ids, std::string& out) const {
+  size_t total = out.size(), from = out.size();
+  for (int32_t id : ids) total += bytes_unchecked(static_cast<uint32_t>(id)).size();
+  out.resize(total + kSlack);
+  char* to = out.data() + from;
+  for (int32_t id : ids) {
+    std::string_view token = bytes_unchecked(static_cast<uint32_t>(id));
+    std::memcpy(to, token.data(), kSlack);
+    if (token.size() > kSlack) std::memcpy(to, token.data(), token.size());
+    to += token.size();
+  }
+  out.resize(total);
 }
 
 int32_t Vocabulary::find_spelled(std::string_view token) const {
@@ -54,7 +70,6 @@ Vocabulary VocabularyBuilder::finish() {
   v_.begin_.assign(n + 1, 0);
   if (ascending_) {
     for (const Entry& e : entries_) v_.begin_[e.id + 1] = e.end;
-    v_.blob_.shrink_to_fit();
   } else {
     std::vector<uint32_t> of(n, kNone);
     for (uint32_t i = 0; i < entries_.size(); ++i) of[entries_[i].id] = i;
@@ -67,6 +82,8 @@ Vocabulary VocabularyBuilder::finish() {
     }
     v_.blob_ = std::move(sorted);
   }
+  v_.blob_.append(Vocabulary::kSlack, '\0');
+  v_.blob_.shrink_to_fit();
   if (!verbatim_ids_.empty()) {
     v_.verbatim_.assign(n / 8 + 1, 0);
     for (uint32_t id : verbatim_ids_) v_.verbatim_[id / 8] |= static_cast<uint8_t>(1u << (id % 8));

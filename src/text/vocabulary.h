@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,8 @@ class Vocabulary {
     return !verbatim_.empty() && (verbatim_[i / 8] >> (i % 8) & 1);
   }
   std::string spelled(int32_t id) const;
+  // Appends the held bytes of ids, which are all in range, to `out`.
+  void append_bytes(std::span<const int32_t> ids, std::string& out) const;
 
   // By held bytes, verbatim tokens left out; -1: none.
   int32_t find(std::string_view bytes) const { return find(bytes, false); }
@@ -66,6 +69,7 @@ class Vocabulary {
     }
   }
 
+  static constexpr size_t kSlack = 16;  // bytes behind the last token, so that tokens can be copied 16 bytes at a time
   static constexpr uint32_t kEmpty = 0xFFFFFFFFu;
   Spelling spelling_ = Spelling::plain;
   std::string blob_;
