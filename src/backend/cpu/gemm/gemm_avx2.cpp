@@ -45,7 +45,6 @@ TENON_INLINE void store(void* p, Words w) {
 TENON_INLINE Words operator&(Words a, Words b) { return TENON_BOTH(_mm256_and_si256); }
 TENON_INLINE Words operator|(Words a, Words b) { return TENON_BOTH(_mm256_or_si256); }
 TENON_INLINE Words operator^(Words a, Words b) { return TENON_BOTH(_mm256_xor_si256); }
-TENON_INLINE Words operator+(Words a, Words b) { return TENON_BOTH(_mm256_add_epi32); }
 TENON_INLINE Words operator-(Words a, Words b) { return TENON_BOTH(_mm256_sub_epi32); }
 TENON_INLINE Words min(Words a, Words b) { return TENON_BOTH(_mm256_min_epi32); }
 TENON_INLINE Words max(Words a, Words b) { return TENON_BOTH(_mm256_max_epi32); }

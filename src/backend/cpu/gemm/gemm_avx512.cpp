@@ -33,7 +33,6 @@ TENON_INLINE void store(void* p, Words w) { _mm512_storeu_si512(p, w.v); }
 TENON_INLINE Words operator&(Words a, Words b) { return {_mm512_and_si512(a.v, b.v)}; }
 TENON_INLINE Words operator|(Words a, Words b) { return {_mm512_or_si512(a.v, b.v)}; }
 TENON_INLINE Words operator^(Words a, Words b) { return {_mm512_xor_si512(a.v, b.v)}; }
-TENON_INLINE Words operator+(Words a, Words b) { return {_mm512_add_epi32(a.v, b.v)}; }
 TENON_INLINE Words operator-(Words a, Words b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 TENON_INLINE Words operator<<(Words a, unsigned n) { return {(__m512i)((__v16su)a.v << n)}; }
 TENON_INLINE Words operator>>(Words a, unsigned n) { return {(__m512i)((__v16su)a.v >> n)}; }
