@@ -42,7 +42,9 @@ void decode_packed(SmallFloat f, int bits, const std::byte* src, float* dst, int
 
 void decode(DType dtype, const std::byte* src, float* dst, int64_t n) noexcept {
   switch (dtype) {
-    case DType::f32: std::memcpy(dst, src, static_cast<size_t>(n) * 4); return;
+    case DType::f32:
+      std::memcpy(dst, src, static_cast<size_t>(n) * 4);
+      return;
     case DType::bf16:
       for (int64_t i = 0; i < n; ++i) dst[i] = bf16_to_f32(load<uint16_t>(src + 2 * i));
       return;
@@ -55,14 +57,30 @@ void decode(DType dtype, const std::byte* src, float* dst, int64_t n) noexcept {
     case DType::f8_e8m0:
       for (int64_t i = 0; i < n; ++i) dst[i] = e8m0_to_f32(static_cast<uint8_t>(src[i]));
       return;
-    case DType::f8_e4m3: decode_packed(kF8E4M3, 8, src, dst, n); return;
-    case DType::f8_e5m2: decode_packed(kF8E5M2, 8, src, dst, n); return;
-    case DType::f8_e4m3fnuz: decode_packed(kF8E4M3Fnuz, 8, src, dst, n); return;
-    case DType::f8_e5m2fnuz: decode_packed(kF8E5M2Fnuz, 8, src, dst, n); return;
-    case DType::f6_e2m3: decode_packed(kF6E2M3, 6, src, dst, n); return;
-    case DType::f6_e3m2: decode_packed(kF6E3M2, 6, src, dst, n); return;
-    case DType::f4_e2m1: decode_packed(kF4E2M1, 4, src, dst, n); return;
-    default: decode_blocks(dtype, src, dst, n); return;
+    case DType::f8_e4m3:
+      decode_packed(kF8E4M3, 8, src, dst, n);
+      return;
+    case DType::f8_e5m2:
+      decode_packed(kF8E5M2, 8, src, dst, n);
+      return;
+    case DType::f8_e4m3fnuz:
+      decode_packed(kF8E4M3Fnuz, 8, src, dst, n);
+      return;
+    case DType::f8_e5m2fnuz:
+      decode_packed(kF8E5M2Fnuz, 8, src, dst, n);
+      return;
+    case DType::f6_e2m3:
+      decode_packed(kF6E2M3, 6, src, dst, n);
+      return;
+    case DType::f6_e3m2:
+      decode_packed(kF6E3M2, 6, src, dst, n);
+      return;
+    case DType::f4_e2m1:
+      decode_packed(kF4E2M1, 4, src, dst, n);
+      return;
+    default:
+      decode_blocks(dtype, src, dst, n);
+      return;
   }
 }
 

@@ -91,7 +91,8 @@ void q2_k(const std::byte* b, Expanded& e) noexcept {
   }
   for (int half = 0; half < 2; ++half)
     for (int j = 0; j < 4; ++j)
-      for (int i = 0; i < 32; ++i) e.codes[half * 128 + j * 32 + i] = static_cast<int8_t>(u8(qs + half * 32 + i) >> (2 * j) & 3);
+      for (int i = 0; i < 32; ++i)
+        e.codes[half * 128 + j * 32 + i] = static_cast<int8_t>(u8(qs + half * 32 + i) >> (2 * j) & 3);
 }
 
 void q3_k(const std::byte* b, Expanded& e) noexcept {
@@ -128,16 +129,16 @@ void k_scales(const std::byte* s, float d, float dmin, Expanded& e) {
 
 void q4_k(const std::byte* b, Expanded& e) noexcept {
   k_scales(b + 4, f16(b), f16(b + 2), e);
-  for (int j = 0; j < 4; ++j) nibbles(b + 16 + 32 * j, 32, e.codes + 64 * j, [](int q, int) { return static_cast<int8_t>(q); });
+  for (int j = 0; j < 4; ++j)
+    nibbles(b + 16 + 32 * j, 32, e.codes + 64 * j, [](int q, int) { return static_cast<int8_t>(q); });
 }
 
 void q5_k(const std::byte* b, Expanded& e) noexcept {
   k_scales(b + 4, f16(b), f16(b + 2), e);
   const std::byte *high = b + 16, *qs = b + 48;
   for (int j = 0; j < 4; ++j)
-    nibbles(qs + 32 * j, 32, e.codes + 64 * j, [&](int q, int i) {
-      return static_cast<int8_t>(q | (u8(high + i % 32) >> (2 * j + i / 32) & 1) << 4);
-    });
+    nibbles(qs + 32 * j, 32, e.codes + 64 * j,
+            [&](int q, int i) { return static_cast<int8_t>(q | (u8(high + i % 32) >> (2 * j + i / 32) & 1) << 4); });
 }
 
 void q6_k(const std::byte* b, Expanded& e) noexcept {
@@ -187,7 +188,8 @@ void iq2_xxs(const std::byte* b, Expanded& e) noexcept {
     const std::byte* q = b + 2 + 8 * g;
     uint32_t rest = u32(q + 4);
     e.scale[g] = d * (0.5f + static_cast<float>(rest >> 28)) * 0.25f;
-    for (int j = 0; j < 4; ++j) grid8(kIq2xxs[u8(q + j)], kIq2Values, even_signs(rest >> (7 * j)), e.codes + 32 * g + 8 * j);
+    for (int j = 0; j < 4; ++j)
+      grid8(kIq2xxs[u8(q + j)], kIq2Values, even_signs(rest >> (7 * j)), e.codes + 32 * g + 8 * j);
   }
 }
 
@@ -241,7 +243,8 @@ void iq3_s(const std::byte* b, Expanded& e) noexcept {
 
 // IQ1: value = dl * (grid + delta), delta = +-1/8; as codes 8 * grid +- 1 with the scale dl / 8 (exact).
 void grid1(uint16_t entry, bool negative_delta, int8_t* out) {
-  for (int i = 0; i < 8; ++i) out[i] = static_cast<int8_t>(8 * ((entry >> (2 * i) & 3) - 1) + (negative_delta ? -1 : 1));
+  for (int i = 0; i < 8; ++i)
+    out[i] = static_cast<int8_t>(8 * ((entry >> (2 * i) & 3) - 1) + (negative_delta ? -1 : 1));
 }
 
 void iq1_s(const std::byte* b, Expanded& e) noexcept {
@@ -261,7 +264,8 @@ void iq1_m(const std::byte* b, Expanded& e) noexcept {
   uint16_t bits = 0;
   for (int i = 0; i < 4; ++i) bits = static_cast<uint16_t>(bits | (u16(scales + 2 * i) >> 12) << (4 * i));
   float d = f16_to_f32(bits);
-  for (int g = 0; g < 16; ++g) e.scale[g] = d * static_cast<float>(2 * (u16(scales + 2 * (g / 4)) >> (3 * (g % 4)) & 7) + 1) * 0.125f;
+  for (int g = 0; g < 16; ++g)
+    e.scale[g] = d * static_cast<float>(2 * (u16(scales + 2 * (g / 4)) >> (3 * (g % 4)) & 7) + 1) * 0.125f;
   for (int i = 0; i < 32; ++i) {
     int h = u8(qh + i / 2) >> (4 * (i % 2)) & 15;
     grid1(kIq1s[u8(qs + i) | (h & 7) << 8], h & 8, e.codes + 8 * i);
@@ -326,15 +330,15 @@ struct Entry {
   BlockForm form;
 };
 constexpr Entry kForms[] = {
-    {DType::q4_0, {32, false, q4_0}},       {DType::q4_1, {32, true, q4_1}},        {DType::q5_0, {32, false, q5_0}},
-    {DType::q5_1, {32, true, q5_1}},        {DType::q8_0, {32, false, q8_0}},       {DType::q8_1, {32, false, q8_1}},
-    {DType::q2_k, {16, true, q2_k}},        {DType::q3_k, {16, false, q3_k}},       {DType::q4_k, {32, true, q4_k}},
-    {DType::q5_k, {32, true, q5_k}},        {DType::q6_k, {16, false, q6_k}},       {DType::q8_k, {32, false, q8_k}},
-    {DType::iq1_s, {32, false, iq1_s}},     {DType::iq1_m, {16, false, iq1_m}},     {DType::iq2_xxs, {32, false, iq2_xxs}},
-    {DType::iq2_xs, {16, false, iq2_xs}},   {DType::iq2_s, {16, false, iq2_s}},     {DType::iq3_xxs, {32, false, iq3_xxs}},
-    {DType::iq3_s, {32, false, iq3_s}},     {DType::iq4_nl, {32, false, iq4_nl}},   {DType::iq4_xs, {32, false, iq4_xs}},
-    {DType::tq1_0, {32, false, tq1_0}},     {DType::tq2_0, {32, false, tq2_0}},     {DType::mxfp4, {32, false, mxfp4}},
-    {DType::nvfp4, {16, false, nvfp4}},     {DType::q1_0, {32, false, q1_0}},       {DType::q2_0, {32, false, q2_0}},
+    {DType::q4_0, {32, false, q4_0}},     {DType::q4_1, {32, true, q4_1}},      {DType::q5_0, {32, false, q5_0}},
+    {DType::q5_1, {32, true, q5_1}},      {DType::q8_0, {32, false, q8_0}},     {DType::q8_1, {32, false, q8_1}},
+    {DType::q2_k, {16, true, q2_k}},      {DType::q3_k, {16, false, q3_k}},     {DType::q4_k, {32, true, q4_k}},
+    {DType::q5_k, {32, true, q5_k}},      {DType::q6_k, {16, false, q6_k}},     {DType::q8_k, {32, false, q8_k}},
+    {DType::iq1_s, {32, false, iq1_s}},   {DType::iq1_m, {16, false, iq1_m}},   {DType::iq2_xxs, {32, false, iq2_xxs}},
+    {DType::iq2_xs, {16, false, iq2_xs}}, {DType::iq2_s, {16, false, iq2_s}},   {DType::iq3_xxs, {32, false, iq3_xxs}},
+    {DType::iq3_s, {32, false, iq3_s}},   {DType::iq4_nl, {32, false, iq4_nl}}, {DType::iq4_xs, {32, false, iq4_xs}},
+    {DType::tq1_0, {32, false, tq1_0}},   {DType::tq2_0, {32, false, tq2_0}},   {DType::mxfp4, {32, false, mxfp4}},
+    {DType::nvfp4, {16, false, nvfp4}},   {DType::q1_0, {32, false, q1_0}},     {DType::q2_0, {32, false, q2_0}},
 };
 
 constexpr bool forms_follow_the_enum() {
@@ -347,7 +351,8 @@ static_assert(forms_follow_the_enum());
 }  // namespace
 
 const BlockForm* block_form(DType dtype) {
-  return is_block_quantised(dtype) ? &kForms[static_cast<size_t>(dtype) - static_cast<size_t>(DType::q4_0)].form : nullptr;
+  return is_block_quantised(dtype) ? &kForms[static_cast<size_t>(dtype) - static_cast<size_t>(DType::q4_0)].form
+                                   : nullptr;
 }
 
 }  // namespace tenon::quant
