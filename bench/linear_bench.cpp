@@ -97,12 +97,13 @@ class Bench {
   void run(const Shape& s) {
     uint64_t bytes = packed_ ? panel_bytes(s.dtype, s.out, s.in) : bytes_for(s.dtype, s.out * s.in, "bench");
     if (bytes == 0) return;
-    double decode = time_of(s, 1, bytes), prefill = time_of(s, 512, bytes), eight = time_of(s, 8, bytes);
-    double ops = 2.0 * static_cast<double>(s.out) * static_cast<double>(s.in);
-    fmt::print("{:8} {:6} x {:5}  m=1 {:6.1f} GB/s ({:3.0f} %)   m=8 {:7.1f} GOP/s   m=512 {:7.1f} GOP/s\n",
-               name(s.dtype), s.out, s.in, static_cast<double>(bytes) / decode / 1e9,
-               100 * static_cast<double>(bytes) / decode / bandwidth_, 8 * ops / eight / 1e9,
-               512 * ops / prefill / 1e9);
+    fmt::print("{:8} {:6} x {:5} ", name(s.dtype), s.out, s.in);
+    for (int64_t m : {1, 4, 8}) {
+      double rate = static_cast<double>(bytes) / time_of(s, m, bytes);
+      fmt::print("  m={} {:5.1f} GB/s ({:3.0f} %)", m, rate / 1e9, 100 * rate / bandwidth_);
+    }
+    double ops = 2.0 * 512 * static_cast<double>(s.out) * static_cast<double>(s.in);
+    fmt::print("  m=512 {:6.1f} GOP/s\n", ops / time_of(s, 512, bytes) / 1e9);
   }
 
  private:
@@ -115,7 +116,7 @@ class Bench {
     auto copies = static_cast<int64_t>(kMemory / stride);
     double work = static_cast<double>(m * s.out * s.in);
     int64_t calls = std::clamp<int64_t>(static_cast<int64_t>(4e9 / work), 1, copies);
-    if (m == 1) calls = copies;
+    if (m <= 8) calls = copies;
     double t = best_of(3, pool_, [&] {
       for (int64_t i = 0; i < calls; ++i) {
         const std::byte* w = memory_ + static_cast<uint64_t>(i) * stride;
