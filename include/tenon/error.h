@@ -1,4 +1,5 @@
-// Errors as callers see them: one exception type with a code and a one-line message that says what, where and what to do.
+// Errors as callers see them: one exception type with a code and a one-line message that says what, where and what to
+// do.
 #pragma once
 #include <stdexcept>
 #include <string>

@@ -7,7 +7,8 @@
 //     return true;  // false ends the answer
 //   });
 //
-// Everything may throw tenon::Error (error.h) while loading or for bad arguments. A TextModel is used by one thread at a time.
+// Everything may throw tenon::Error (error.h) while loading or for bad arguments. A TextModel is used by one thread at
+// a time.
 #pragma once
 #include "tenon/error.h"
 #include "tenon/generate.h"

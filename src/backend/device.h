@@ -26,7 +26,8 @@ class Device {
   virtual void pack(const Operand& weight, std::byte* panels, ThreadPool& threads) const noexcept = 0;
 };
 
-// "cpu" (vector kernels) or "reference" (plain loops, for debugging). Throws Error{invalid_argument} listing the devices.
+// "cpu" (vector kernels) or "reference" (plain loops, for debugging). Throws Error{invalid_argument} listing the
+// devices.
 const Device& device_named(std::string_view name);
 
 }  // namespace tenon::backend

@@ -35,8 +35,10 @@ struct Kernel {
 
 template <class T, size_t I = 0>
 constexpr size_t index_of() {
-  if constexpr (std::is_same_v<std::variant_alternative_t<I, graph::Op>, T>) return I;
-  else return index_of<T, I + 1>();
+  if constexpr (std::is_same_v<std::variant_alternative_t<I, graph::Op>, T>)
+    return I;
+  else
+    return index_of<T, I + 1>();
 }
 
 template <class T, void (*Fn)(const T&, const KernelArgs&) noexcept>

@@ -19,7 +19,8 @@ void fill_rope_row(const graph::RopeSpec& spec, int64_t position, int64_t length
   float theta = 0;
   if (spec.kind == Kind::dynamic && beyond) {
     auto dim = static_cast<double>(spec.rotary);
-    double growth = spec.factor * static_cast<double>(length) / static_cast<double>(spec.original_length) - (spec.factor - 1);
+    double growth =
+        spec.factor * static_cast<double>(length) / static_cast<double>(spec.original_length) - (spec.factor - 1);
     theta = static_cast<float>(spec.theta * std::pow(growth, dim / (dim - 2)));
   }
   for (int64_t i = 0; i < half; ++i) {

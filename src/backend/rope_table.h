@@ -1,4 +1,5 @@
-// One row of a rope table: the same numbers on every device, computed in double from f32 angles as torch multiplies them.
+// One row of a rope table: the same numbers on every device, computed in double from f32 angles as torch multiplies
+// them.
 #pragma once
 #include <cstdint>
 

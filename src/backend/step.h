@@ -11,8 +11,9 @@ namespace tenon::backend {
 // One sequence's rows in the step.
 struct SequenceRows {
   int64_t row_begin = 0, row_count = 0;
-  int64_t position = 0;       // of its first row
-  int64_t prompt_length = 0;  // rope regimes that depend on length: a token's length is max(prompt_length, its position + 1)
+  int64_t position = 0;  // of its first row
+  int64_t prompt_length =
+      0;  // rope regimes that depend on length: a token's length is max(prompt_length, its position + 1)
 };
 
 // Where one layer's keys and values live.

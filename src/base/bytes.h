@@ -27,8 +27,8 @@ class ByteReader {
 
   std::span<const std::byte> take(uint64_t n, std::string_view field) {
     if (n > remaining())
-      fail(ErrorCode::invalid_file, "{}: {} needs {} bytes at offset {}, the file has {} left (truncated or corrupt)", source_,
-           field, n, at_, remaining());
+      fail(ErrorCode::invalid_file, "{}: {} needs {} bytes at offset {}, the file has {} left (truncated or corrupt)",
+           source_, field, n, at_, remaining());
     auto r = bytes_.subspan(at_, n);
     at_ += n;
     return r;

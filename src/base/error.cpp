@@ -46,8 +46,8 @@ std::string printable(std::string_view text, size_t limit) {
 
 void check_failed(const char* condition, const char* file, int line) {
   const char* slash = std::strrchr(file, '/');
-  throw Error(ErrorCode::internal,
-              fmt::format("internal error: {} does not hold ({}:{}); please report it", condition, slash ? slash + 1 : file, line));
+  throw Error(ErrorCode::internal, fmt::format("internal error: {} does not hold ({}:{}); please report it", condition,
+                                               slash ? slash + 1 : file, line));
 }
 
 }  // namespace tenon

@@ -13,7 +13,8 @@ template <class... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Text from a file made fit for a one-line message: control bytes escaped, invalid UTF-8 replaced, cut at `limit` bytes.
+// Text from a file made fit for a one-line message: control bytes escaped, invalid UTF-8 replaced, cut at `limit`
+// bytes.
 std::string printable(std::string_view text, size_t limit = 80);
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);

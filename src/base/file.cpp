@@ -34,9 +34,10 @@ void on_sigbus(int signal, siginfo_t* info, void* context) {
     const std::byte* begin = slot.begin.load(std::memory_order_acquire);
     if (!begin || at < begin || at >= begin + slot.size.load(std::memory_order_relaxed)) continue;
     char line[700];
-    int n = std::snprintf(line, sizeof line,
-                          "error: %s: the file was truncated or could not be read while it was in use; restore it and run again\n",
-                          slot.name);
+    int n = std::snprintf(
+        line, sizeof line,
+        "error: %s: the file was truncated or could not be read while it was in use; restore it and run again\n",
+        slot.name);
     if (n > 0) (void)!write(STDERR_FILENO, line, static_cast<size_t>(n));
     _exit(1);
   }
@@ -123,7 +124,8 @@ std::string read_file(const std::filesystem::path& path, uint64_t limit) {
   uint64_t size = 0;
   Descriptor file = open_regular(path, size);
   if (size > limit)
-    fail(ErrorCode::invalid_file, "{}: {} bytes, more than the {} a file of this kind may have", printable(path.string(), 300), size, limit);
+    fail(ErrorCode::invalid_file, "{}: {} bytes, more than the {} a file of this kind may have",
+         printable(path.string(), 300), size, limit);
   std::string out(size, '\0');
   for (size_t at = 0; at < size;) {
     ssize_t n = ::read(file.fd, out.data() + at, size - at);

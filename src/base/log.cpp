@@ -24,7 +24,8 @@ spdlog::logger& logger() {
 }  // namespace
 
 void log_line(LogLevel level, std::string_view message) {
-  spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err};
+  spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                        spdlog::level::err};
   logger().log(levels[static_cast<int>(level)], "{}", message);
 }
 

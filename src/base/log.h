@@ -1,4 +1,5 @@
-// Log lines on stderr; answers and JSON go to stdout. TENON_LOG=debug|info|warn|error|off sets the level (default warn).
+// Log lines on stderr; answers and JSON go to stdout. TENON_LOG=debug|info|warn|error|off sets the level (default
+// warn).
 #pragma once
 #include <fmt/format.h>
 

@@ -41,7 +41,8 @@ std::vector<std::string> cgroup_directories(const std::string& controller) {
     std::getline(fields, id, ':');
     std::getline(fields, controllers, ':');
     std::getline(fields, group);
-    bool match = controller.empty() ? controllers.empty() : ("," + controllers + ",").find("," + controller + ",") != std::string::npos;
+    bool match = controller.empty() ? controllers.empty()
+                                    : ("," + controllers + ",").find("," + controller + ",") != std::string::npos;
     if (match) path = group;
   }
   std::vector<std::string> out;
@@ -66,7 +67,8 @@ double cpu_quota() {
       if (s >> quota >> period && quota != "max" && period > 0) take(std::atof(quota.c_str()) / period);
     }
   for (const std::string& dir : cgroup_directories("cpu"))
-    if (auto quota = number(dir + "/cpu.cfs_quota_us"), period = number(dir + "/cpu.cfs_period_us"); quota && period && *quota > 0)
+    if (auto quota = number(dir + "/cpu.cfs_quota_us"), period = number(dir + "/cpu.cfs_period_us");
+        quota && period && *quota > 0)
       take(*quota / *period);
   return best;
 }
@@ -101,9 +103,12 @@ uint64_t cgroup_memory() {
     if (best == 0 || left < best) best = left;
   };
   for (const std::string& dir : cgroup_directories(""))
-    take(number(dir + "/memory.max"), number(dir + "/memory.current"), stat_field(dir + "/memory.stat", "inactive_file") + stat_field(dir + "/memory.stat", "active_file"));
+    take(number(dir + "/memory.max"), number(dir + "/memory.current"),
+         stat_field(dir + "/memory.stat", "inactive_file") + stat_field(dir + "/memory.stat", "active_file"));
   for (const std::string& dir : cgroup_directories("memory"))
-    take(number(dir + "/memory.limit_in_bytes"), number(dir + "/memory.usage_in_bytes"), stat_field(dir + "/memory.stat", "total_inactive_file") + stat_field(dir + "/memory.stat", "total_active_file"));
+    take(number(dir + "/memory.limit_in_bytes"), number(dir + "/memory.usage_in_bytes"),
+         stat_field(dir + "/memory.stat", "total_inactive_file") +
+             stat_field(dir + "/memory.stat", "total_active_file"));
   return best;
 }
 

@@ -1,4 +1,5 @@
-// Philox 4x32-10 (Salmon et al. 2011): a counter-based generator, so that a draw depends on its coordinates and nothing else.
+// Philox 4x32-10 (Salmon et al. 2011): a counter-based generator, so that a draw depends on its coordinates and nothing
+// else.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -62,8 +62,10 @@ void ThreadPool::work(int worker) noexcept {
   uint32_t seen = 0;
   for (;;) {
     for (int spins = 0; epoch_.load(std::memory_order_acquire) == seen; ++spins) {
-      if (spins < kSpins) pause();
-      else epoch_.wait(seen, std::memory_order_acquire);
+      if (spins < kSpins)
+        pause();
+      else
+        epoch_.wait(seen, std::memory_order_acquire);
     }
     ++seen;  // a loop is not left before every worker has passed it, so no epoch is skipped
     if (stop_.load(std::memory_order_relaxed)) return;

@@ -1,4 +1,5 @@
-// Workers that share loops. A worker spins briefly for the next loop (a decode step has hundreds of short ones), then sleeps.
+// Workers that share loops. A worker spins briefly for the next loop (a decode step has hundreds of short ones), then
+// sleeps.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -18,7 +19,8 @@ class ThreadPool {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls fn(begin, end, worker) over [0, n) in pieces of `grain` (worker in [0, size())), returns when all are done.
-  // Which worker takes which piece varies, so a piece's result must not depend on it. fn must be noexcept; one loop at a time.
+  // Which worker takes which piece varies, so a piece's result must not depend on it. fn must be noexcept; one loop at
+  // a time.
   template <class F>
   void parallel_for(int64_t n, int64_t grain, F&& fn) noexcept {
     if (n <= 0) return;
@@ -26,7 +28,8 @@ class ThreadPool {
       fn(int64_t{0}, n, 0);
       return;
     }
-    run([](void* f, int64_t begin, int64_t end, int worker) { (*static_cast<std::remove_reference_t<F>*>(f))(begin, end, worker); },
+    run([](void* f, int64_t begin, int64_t end,
+           int worker) { (*static_cast<std::remove_reference_t<F>*>(f))(begin, end, worker); },
         const_cast<void*>(static_cast<const void*>(&fn)), n, grain);
   }
 

@@ -40,9 +40,11 @@ double time_prefill(runtime::Engine& e, const std::vector<int32_t>& ids) {
   e.reset(0);
   auto start = Clock::now();
   for (size_t from = 0; from < ids.size();) {
-    auto n = std::min<size_t>(ids.size() - from, static_cast<size_t>(std::min(e.options().prefill_chunk, e.max_rows())));
-    runtime::BatchItem item{0, std::span(ids).subspan(from, n), static_cast<int64_t>(ids.size()),
-                            from + n == ids.size() ? runtime::BatchItem::Outputs::last : runtime::BatchItem::Outputs::none};
+    auto n =
+        std::min<size_t>(ids.size() - from, static_cast<size_t>(std::min(e.options().prefill_chunk, e.max_rows())));
+    runtime::BatchItem item{
+        0, std::span(ids).subspan(from, n), static_cast<int64_t>(ids.size()),
+        from + n == ids.size() ? runtime::BatchItem::Outputs::last : runtime::BatchItem::Outputs::none};
     e.step({&item, 1}, [](const runtime::StepOutput&) {});
     from += n;
   }
@@ -62,7 +64,8 @@ double time_decode(runtime::Engine& e, int64_t n) {
 }
 
 int bench(const Options& o) {
-  if (o.prompt < 1 || o.generate < 1 || o.repeat < 1) fail(ErrorCode::invalid_argument, "-p, -n and --repeat must be 1 or more");
+  if (o.prompt < 1 || o.generate < 1 || o.repeat < 1)
+    fail(ErrorCode::invalid_argument, "-p, -n and --repeat must be 1 or more");
   auto start = Clock::now();
   auto model = models::Model::open(o.model);
   runtime::RunOptions options = o.run.resolve();
@@ -70,7 +73,8 @@ int bench(const Options& o) {
   runtime::Engine engine(model, options);
   double load = seconds_since(start);
   if (o.prompt + o.generate > engine.context())
-    fail(ErrorCode::invalid_argument, "-p {} and -n {} need a context of {}, it is {}", o.prompt, o.generate, o.prompt + o.generate, engine.context());
+    fail(ErrorCode::invalid_argument, "-p {} and -n {} need a context of {}, it is {}", o.prompt, o.generate,
+         o.prompt + o.generate, engine.context());
 
   std::vector<int32_t> ids = some_tokens(o.prompt, engine.vocab());
   time_prefill(engine, some_tokens(std::min<int64_t>(8, o.prompt), engine.vocab()));  // pages of weights and KV
@@ -97,11 +101,14 @@ int bench(const Options& o) {
     std::cout << out.dump() << "\n";
     return 0;
   }
-  std::cout << table({{"", "tokens/s", "of the machine"},
-                      {fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", p), fmt::format("{:.0f} % of f32 FLOPs", flops_pct)},
-                      {fmt::format("decode {}", o.generate), fmt::format("{:.1f}", d), fmt::format("{:.0f} % of bandwidth", bandwidth_pct)}});
+  std::cout << table(
+      {{"", "tokens/s", "of the machine"},
+       {fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", p), fmt::format("{:.0f} % of f32 FLOPs", flops_pct)},
+       {fmt::format("decode {}", o.generate), fmt::format("{:.1f}", d),
+        fmt::format("{:.0f} % of bandwidth", bandwidth_pct)}});
   std::printf("\nload %.1f ms; %d threads read %.1f GB/s and do %.0f GFLOP/s f32; medians of %lld\n", load * 1e3,
-              engine.options().threads, speed.read_bytes_per_s / 1e9, speed.f32_flops / 1e9, static_cast<long long>(o.repeat));
+              engine.options().threads, speed.read_bytes_per_s / 1e9, speed.f32_flops / 1e9,
+              static_cast<long long>(o.repeat));
   return 0;
 }
 

@@ -63,18 +63,21 @@ class Chat {
       std::puts("(last exchange removed)");
     } else if (name == "/retry") {
       while (!messages_.empty() && messages_.back()["role"] == "assistant") messages_.erase(messages_.size() - 1);
-      if (messages_.empty() || messages_.back()["role"] != "user") std::puts("(nothing to answer)");
+      if (messages_.empty() || messages_.back()["role"] != "user")
+        std::puts("(nothing to answer)");
       else {
         ++sampling_.seed;
         answer();
       }
     } else if (name == "/stats") {
-      std::printf("(%zu messages; last answer %zu tokens, %.1f tokens/s; context %lld)\n", messages_.size(), last_tokens_, last_rate_,
-                  static_cast<long long>(pipeline_.engine().context()));
+      std::printf("(%zu messages; last answer %zu tokens, %.1f tokens/s; context %lld)\n", messages_.size(),
+                  last_tokens_, last_rate_, static_cast<long long>(pipeline_.engine().context()));
     } else {
-      std::puts("/clear     start over\n/system T  set the system message\n/undo      remove the last exchange\n"
-                "/retry     answer again with another seed\n/stats     speed of the last answer\n/exit      leave (or Ctrl-D)\n"
-                "Ctrl-C stops an answer.");
+      std::puts(
+          "/clear     start over\n/system T  set the system message\n/undo      remove the last exchange\n"
+          "/retry     answer again with another seed\n/stats     speed of the last answer\n/exit      leave (or "
+          "Ctrl-D)\n"
+          "Ctrl-C stops an answer.");
     }
     return true;
   }
@@ -117,7 +120,8 @@ int chat(const ChatOptions& options) {
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
   std::printf("%s, context %lld tokens, %s. /help lists commands, Ctrl-D leaves.\n", pipeline.model().id().c_str(),
-              static_cast<long long>(pipeline.engine().context()), runtime::human_bytes(pipeline.engine().memory().peak).c_str());
+              static_cast<long long>(pipeline.engine().context()),
+              runtime::human_bytes(pipeline.engine().memory().peak).c_str());
   using_history();
   for (;;) {
     char* text = readline("> ");

@@ -23,7 +23,8 @@ struct Options {
 int perplexity(const Options& o) {
   auto tokenizer = pipelines::load_tokenizer(o.model);
   if (!tokenizer) fail(ErrorCode::not_found, "{}: the model has no tokenizer", printable(o.model, 200));
-  std::vector<int32_t> ids = tokenizer->encode(read_file(o.file, 1 << 30), {.add_special_tokens = true, .parse_special = true}).ids;
+  std::vector<int32_t> ids =
+      tokenizer->encode(read_file(o.file, 1 << 30), {.add_special_tokens = true, .parse_special = true}).ids;
   runtime::RunOptions options = o.run.resolve();
   options.all_logits = true;
   auto model = models::Model::open(o.model);
@@ -53,7 +54,8 @@ std::function<int()> declare(CLI::App& app) {
   p->add_option("model", o->model, "model directory or .gguf file")->required();
   p->add_option("--file", o->file, "the text")->required();
   p->add_option("--ctx", o->window, "ids per window");
-  p->add_flag("--llama-perplexity", o->llama_perplexity, "score the second half of each window, as llama-perplexity does");
+  p->add_flag("--llama-perplexity", o->llama_perplexity,
+              "score the second half of each window, as llama-perplexity does");
   p->add_flag("--json", o->json, "for machines");
   o->run.declare(*p);
   return [o] { return perplexity(*o); };

@@ -12,7 +12,7 @@ uint64_t parse_size(const std::string& text) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string unit(end, text.data() + text.size());
-  double factor = unit.empty() || unit == "B"                  ? 1
+  double factor = unit.empty() || unit == "B"                    ? 1
                   : unit == "K" || unit == "KB" || unit == "KiB" ? 0x1p10
                   : unit == "M" || unit == "MB" || unit == "MiB" ? 0x1p20
                   : unit == "G" || unit == "GB" || unit == "GiB" ? 0x1p30
@@ -40,11 +40,14 @@ std::vector<int32_t> parse_ids(const std::string& text) {
 
 void RunFlags::declare(CLI::App& app) {
   auto* g = app.add_option_group("Memory and compute", "the same wherever a model runs");
-  g->add_option("-t,--threads", options.threads, "threads; default: what affinity, cgroup quota and physical cores allow");
-  g->add_option("--context", options.context, "tokens per sequence; default: the model's own, or the largest that fits");
+  g->add_option("-t,--threads", options.threads,
+                "threads; default: what affinity, cgroup quota and physical cores allow");
+  g->add_option("--context", options.context,
+                "tokens per sequence; default: the model's own, or the largest that fits");
   g->add_option("--max-sequences", options.max_sequences, "sequences that run together");
   g->add_option("--max-batch-tokens", options.max_batch_tokens, "tokens of one step; bounds the activations");
-  g->add_option("--prefill-chunk", options.prefill_chunk, "prompt tokens of one sequence in a step; default --max-batch-tokens");
+  g->add_option("--prefill-chunk", options.prefill_chunk,
+                "prompt tokens of one sequence in a step; default --max-batch-tokens");
   g->add_option("--kv-tokens", options.kv_tokens, "tokens of KV kept in all; default max-sequences x context");
   g->add_option("--kv", kv, "KV type: bf16, f16, f32, q8")->check(CLI::IsMember({"bf16", "f16", "f32", "q8"}));
   g->add_option("--memory", memory, "limit on all memory of the run, e.g. cpu=6G; default: what the machine has free");
@@ -52,7 +55,8 @@ void RunFlags::declare(CLI::App& app) {
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   g->add_option("--pack", pack, "packed panels for float weights: off, load, later (after the first token)")
       ->check(CLI::IsMember({"off", "load", "later"}));
-  g->add_option("--compute", compute, "f32: weights decoded to f32, activations and KV in f32 (reference numerics)")->check(CLI::IsMember({"f32"}));
+  g->add_option("--compute", compute, "f32: weights decoded to f32, activations and KV in f32 (reference numerics)")
+      ->check(CLI::IsMember({"f32"}));
   g->add_option("--device", options.device, "cpu, or reference (plain loops)");
   g->add_flag("--prefault", options.prefault, "touch all planned memory at load");
 }
@@ -66,7 +70,8 @@ runtime::RunOptions RunFlags::resolve() const {
   if (weights == "f16") o.weights = DType::f16;
   if (weights == "bf16") o.weights = DType::bf16;
   if (!memory.empty()) {
-    if (!memory.starts_with("cpu=")) fail(ErrorCode::invalid_argument, "--memory '{}': write cpu=6G", printable(memory));
+    if (!memory.starts_with("cpu="))
+      fail(ErrorCode::invalid_argument, "--memory '{}': write cpu=6G", printable(memory));
     o.memory = parse_size(memory.substr(4));
     if (o.memory == 0) fail(ErrorCode::invalid_argument, "--memory cpu=0 leaves nothing to run in");
   }

@@ -40,14 +40,17 @@ std::vector<int32_t> read_ids(const std::string& file) {
   if (!shape || (t.dtype != DType::i64 && t.dtype != DType::i32))
     fail(ErrorCode::invalid_argument, "{}: input_ids must be I64 or I32 [n] or [1, n]", file);
   std::vector<int32_t> ids;
-  if (t.dtype == DType::i64) append<int64_t>(in.bytes(t), ids, file);
-  else append<int32_t>(in.bytes(t), ids, file);
+  if (t.dtype == DType::i64)
+    append<int64_t>(in.bytes(t), ids, file);
+  else
+    append<int32_t>(in.bytes(t), ids, file);
   return ids;
 }
 
 int forward(const Options& o) {
   if (o.inputs.size() != o.outputs.size())
-    fail(ErrorCode::invalid_argument, "{} --inputs but {} --outputs; they come in pairs", o.inputs.size(), o.outputs.size());
+    fail(ErrorCode::invalid_argument, "{} --inputs but {} --outputs; they come in pairs", o.inputs.size(),
+         o.outputs.size());
   std::vector<std::vector<int32_t>> prompts;
   int64_t longest = 1;
   for (const std::string& file : o.inputs) {
@@ -67,7 +70,8 @@ int forward(const Options& o) {
   std::vector<std::unique_ptr<formats::SafetensorsWriter>> files;
   for (size_t i = 0; i < prompts.size(); ++i) {
     std::vector<formats::SafetensorsWriter::Tensor> tensors;
-    for (const auto& [name, size] : wanted) tensors.push_back({name, DType::f32, {static_cast<int64_t>(prompts[i].size()), size}});
+    for (const auto& [name, size] : wanted)
+      tensors.push_back({name, DType::f32, {static_cast<int64_t>(prompts[i].size()), size}});
     files.push_back(std::make_unique<formats::SafetensorsWriter>(o.outputs[i], std::move(tensors)));
   }
   pipelines::forward(engine, prompts, [&](const pipelines::ForwardValue& v) {
@@ -83,16 +87,18 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("model", o->model, "model directory, .gguf or .safetensors file")->required();
   app.add_option("--inputs", o->inputs, "safetensors file with input_ids; several pairs run as one batch")->required();
   app.add_option("--outputs", o->outputs, "safetensors file to write: logits [n, vocab]")->required();
-  app.add_flag("--hidden-states", o->hidden_states, "also hidden.0 (embedding) .. hidden.L and final (after the last norm)");
+  app.add_flag("--hidden-states", o->hidden_states,
+               "also hidden.0 (embedding) .. hidden.L and final (after the last norm)");
   o->run.declare(app);
   return [o] { return forward(*o); };
 }
 
 }  // namespace
 
-extern const Command forward_command{"forward", "Tensors in, tensors out: logits and hidden states",
-                                     "  tenon forward model/ --inputs in.safetensors --outputs out.safetensors --compute f32\n"
-                                     "  tenon forward model/ --inputs a.st --outputs ao.st --inputs b.st --outputs bo.st\n",
-                                     declare};
+extern const Command forward_command{
+    "forward", "Tensors in, tensors out: logits and hidden states",
+    "  tenon forward model/ --inputs in.safetensors --outputs out.safetensors --compute f32\n"
+    "  tenon forward model/ --inputs a.st --outputs ao.st --inputs b.st --outputs bo.st\n",
+    declare};
 
 }  // namespace tenon::cli

@@ -48,9 +48,10 @@ int info(bool json, bool fast) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [key, value] : out.items()) {
     bool bytes = key.starts_with("memory_") && value.is_number();
-    std::string text = bytes ? (value == 0 ? "no limit" : runtime::human_bytes(value.get<uint64_t>()))
+    std::string text = bytes               ? (value == 0 ? "no limit" : runtime::human_bytes(value.get<uint64_t>()))
                        : value.is_string() ? value.get<std::string>()
-                       : value.is_number_float() ? fmt::format("{:.1f}", value.get<double>()) : value.dump();
+                       : value.is_number_float() ? fmt::format("{:.1f}", value.get<double>())
+                                                 : value.dump();
     rows.push_back({key + "  " + text});
   }
   std::cout << table(rows) << "\nEnvironment:\n";
@@ -69,6 +70,7 @@ std::function<int()> declare(CLI::App& app) {
 
 }  // namespace
 
-extern const Command info_command{"info", "This machine: instruction set, threads and why, memory, bandwidth", "  tenon info\n", declare};
+extern const Command info_command{"info", "This machine: instruction set, threads and why, memory, bandwidth",
+                                  "  tenon info\n", declare};
 
 }  // namespace tenon::cli

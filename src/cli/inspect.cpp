@@ -51,7 +51,8 @@ Json container_facts(const Checkpoint& c) {
     elements += t.elements();
   }
   Json files = Json::array();
-  for (const auto& f : c.files()) files.push_back({{"name", f->path().filename().string()}, {"bytes", f->bytes().size()}});
+  for (const auto& f : c.files())
+    files.push_back({{"name", f->path().filename().string()}, {"bytes", f->bytes().size()}});
   const char* container[] = {"safetensors", "gguf", "torch"};
   return {{"container", container[static_cast<int>(c.container())]},
           {"files", files},
@@ -87,7 +88,8 @@ Json tokenizer_facts(const std::string& path) {
   if (!t) return nullptr;
   Json names = Json::array();
   for (const auto& [name, source] : t->chat_templates()) names.push_back(name);
-  Json facts = {{"kind", t->kind()}, {"vocabulary", t->vocab_size()}, {"chat_templates", names}, {"adds_bos", t->adds_bos()}};
+  Json facts = {
+      {"kind", t->kind()}, {"vocabulary", t->vocab_size()}, {"chat_templates", names}, {"adds_bos", t->adds_bos()}};
   if (auto id = t->bos_id()) facts["bos"] = t->token(*id);
   Json eos = Json::array();
   for (int32_t id : t->eos_ids()) eos.push_back(t->token(id));
@@ -102,7 +104,9 @@ void print(const Json& facts) {
     if (value.is_object()) {
       for (const auto& [inner, v] : value.items()) {
         bool bytes = key == "dtypes" || key == "bytes_as";
-        rows.push_back({key + " " + inner, bytes ? human_bytes(v.get<uint64_t>()) : v.is_string() ? v.get<std::string>() : v.dump()});
+        rows.push_back({key + " " + inner, bytes           ? human_bytes(v.get<uint64_t>())
+                                           : v.is_string() ? v.get<std::string>()
+                                                           : v.dump()});
       }
       continue;
     }
@@ -131,12 +135,15 @@ int inspect(const Options& o) {
     facts.update(model_facts(*model));
     facts["tokenizer"] = tokenizer_facts(o.model);
   } catch (const Error& e) {
-    if (const formats::Gguf* g = c.gguf()) facts["architecture"] = std::string(g->string("general.architecture").value_or(""));
+    if (const formats::Gguf* g = c.gguf())
+      facts["architecture"] = std::string(g->string("general.architecture").value_or(""));
     facts["runnable"] = std::string("no: ") + e.what();
   }
   if (o.tensors) facts["tensors"] = tensor_list(c, o.sha256);
-  if (o.json) std::cout << facts.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
-  else print(facts);
+  if (o.json)
+    std::cout << facts.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+  else
+    print(facts);
   return 0;
 }
 

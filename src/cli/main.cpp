@@ -10,19 +10,23 @@
 
 namespace tenon::cli {
 
-extern const Command run_command, plan_command, inspect_command, tokenize_command, template_command, forward_command, eval_command,
-    bench_command, info_command;
+extern const Command run_command, plan_command, inspect_command, tokenize_command, template_command, forward_command,
+    eval_command, bench_command, info_command;
 
 namespace {
 
-const Command* const kCommands[] = {&run_command,     &plan_command,    &inspect_command, &tokenize_command, &template_command,
-                                    &forward_command, &eval_command,    &bench_command,   &info_command};
+const Command* const kCommands[] = {&run_command,      &plan_command,     &inspect_command,
+                                    &tokenize_command, &template_command, &forward_command,
+                                    &eval_command,     &bench_command,    &info_command};
 
 int exit_code(const Error& e) {
   switch (e.code()) {
-    case ErrorCode::does_not_fit: return 3;
-    case ErrorCode::invalid_argument: return 2;
-    default: return 1;
+    case ErrorCode::does_not_fit:
+      return 3;
+    case ErrorCode::invalid_argument:
+      return 2;
+    default:
+      return 1;
   }
 }
 
@@ -30,7 +34,9 @@ int run(int argc, char** argv) {
   CLI::App app{"tenon loads a model as it was published and runs it"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "tenon " TENON_VERSION);
-  app.footer("MODEL is a directory (Hugging Face), a .gguf file or a .safetensors file. `tenon COMMAND --help` explains a command.");
+  app.footer(
+      "MODEL is a directory (Hugging Face), a .gguf file or a .safetensors file. `tenon COMMAND --help` explains a "
+      "command.");
   std::function<int()> chosen;
   for (const Command* c : kCommands) {
     CLI::App* sub = app.add_subcommand(c->name, c->summary);

@@ -27,7 +27,10 @@ int plan(const Options& o) {
   int64_t largest = runtime::max_context(*model, options);
   const runtime::MemoryPlan& m = layout.memory;
   if (o.json) {
-    Json out = {{"devices", {{"cpu", to_json(m)}}}, {"fits", m.fits()}, {"max_context", largest}, {"context", layout.options.context}};
+    Json out = {{"devices", {{"cpu", to_json(m)}}},
+                {"fits", m.fits()},
+                {"max_context", largest},
+                {"context", layout.options.context}};
     std::cout << out.dump() << "\n";
     return 0;
   }
@@ -42,10 +45,11 @@ int plan(const Options& o) {
                       {"mapped file pages", std::to_string(m.mapped), human_bytes(m.mapped)},
                       {"peak", std::to_string(m.peak), human_bytes(m.peak)},
                       {"limit", std::to_string(m.limit), human_bytes(m.limit)}});
-  std::printf("\n%s with a context of %lld tokens, %lld sequence(s); largest context that fits: %lld of the model's %lld\n",
-              m.fits() ? "fits" : "DOES NOT FIT", static_cast<long long>(layout.options.context),
-              static_cast<long long>(layout.options.max_sequences), static_cast<long long>(largest),
-              static_cast<long long>(model->dimensions().context));
+  std::printf(
+      "\n%s with a context of %lld tokens, %lld sequence(s); largest context that fits: %lld of the model's %lld\n",
+      m.fits() ? "fits" : "DOES NOT FIT", static_cast<long long>(layout.options.context),
+      static_cast<long long>(layout.options.max_sequences), static_cast<long long>(largest),
+      static_cast<long long>(model->dimensions().context));
   return 0;
 }
 

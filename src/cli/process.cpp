@@ -15,7 +15,9 @@ std::chrono::steady_clock::time_point g_start;
 }
 
 void mark_process_start() { g_start = std::chrono::steady_clock::now(); }
-double seconds_since_start() { return std::chrono::duration<double>(std::chrono::steady_clock::now() - g_start).count(); }
+double seconds_since_start() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - g_start).count();
+}
 bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 

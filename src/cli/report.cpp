@@ -37,15 +37,16 @@ std::string RunReport::text() const {
   const runtime::LoadTimes& t = pipeline.engine().times();
   const runtime::MemoryPlan& m = pipeline.engine().memory();
   auto ms = [](double s) { return fmt::format("{:.1f} ms", s * 1e3); };
-  std::vector<std::vector<std::string>> rows = {{"phase", "time"},
-                                                {"config, network, plan", ms(pipeline.plan_s())},
-                                                {"memory taken", ms(t.map)},
-                                                {"weights placed", ms(t.place)},
-                                                {"tokenizer", ms(pipeline.tokenizer_s())},
-                                                {fmt::format("prefill of {} tokens", result.prefilled), ms(result.prefill_s)},
-                                                {"first token, from process start", ms(first_token)},
-                                                {fmt::format("{} more tokens", result.tokens.size() - 1),
-                                                 fmt::format("{} ({:.1f}/s)", ms(result.decode_s), decode_rate(result))}};
+  std::vector<std::vector<std::string>> rows = {
+      {"phase", "time"},
+      {"config, network, plan", ms(pipeline.plan_s())},
+      {"memory taken", ms(t.map)},
+      {"weights placed", ms(t.place)},
+      {"tokenizer", ms(pipeline.tokenizer_s())},
+      {fmt::format("prefill of {} tokens", result.prefilled), ms(result.prefill_s)},
+      {"first token, from process start", ms(first_token)},
+      {fmt::format("{} more tokens", result.tokens.size() - 1),
+       fmt::format("{} ({:.1f}/s)", ms(result.decode_s), decode_rate(result))}};
   std::string out = "\n" + table(rows);
   rows = {{"moment", "at", "anonymous", "file pages"}};
   for (const auto& e : memory.entries())
@@ -63,8 +64,8 @@ std::string RunReport::text() const {
           {"peak", human_bytes(m.peak)},
           {"limit", human_bytes(m.limit)}};
   out += "\n" + table(rows);
-  out += fmt::format("\nhighest anonymous {} of {} planned for a context of {}\n", human_bytes(memory.highest_anonymous()),
-                     human_bytes(m.total()), pipeline.engine().context());
+  out += fmt::format("\nhighest anonymous {} of {} planned for a context of {}\n",
+                     human_bytes(memory.highest_anonymous()), human_bytes(m.total()), pipeline.engine().context());
   return out;
 }
 

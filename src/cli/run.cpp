@@ -101,7 +101,8 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("prompt", o->prompt, "what to answer; - reads standard input; none on a terminal: chat");
   app.add_option("--tokens", o->tokens, "prompt as token ids: 1,2,3");
   app.add_option("--system", o->system, "system message of a chat prompt");
-  app.add_option("-n,--max-tokens", o->max_tokens, "stop after this many tokens; default: at an end token or a full context");
+  app.add_option("-n,--max-tokens", o->max_tokens,
+                 "stop after this many tokens; default: at an end token or a full context");
   app.add_option("--stop", o->stop, "stop before this text; may be repeated");
   app.add_option("--chat-template", o->template_file, "a Jinja file instead of the model's own template");
   app.add_flag("--raw", o->raw, "continue the prompt as plain text, without the chat template");

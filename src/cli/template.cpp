@@ -22,7 +22,8 @@ std::optional<std::string> find_template(const Options& o) {
   if (o.model == "-") return std::nullopt;
   if (o.model.ends_with(".jinja")) return read_file(o.model, 4 << 20);
   auto tokenizer = pipelines::load_tokenizer(o.model);
-  if (!tokenizer) fail(ErrorCode::not_found, "{}: the model has no tokenizer and so no template", printable(o.model, 200));
+  if (!tokenizer)
+    fail(ErrorCode::not_found, "{}: the model has no tokenizer and so no template", printable(o.model, 200));
   return pipelines::chat_template_of(*tokenizer, false);
 }
 
@@ -63,7 +64,8 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("message", o->message, "a user message to render");
   app.add_option("--system", o->system, "a system message before it");
   app.add_option("--chat-template", o->template_file, "a Jinja file instead of the model's own template");
-  app.add_flag("--jsonl", o->jsonl, "answer JSON rows from standard input: {\"messages\"...} or {\"template\", \"context\"}");
+  app.add_flag("--jsonl", o->jsonl,
+               "answer JSON rows from standard input: {\"messages\"...} or {\"template\", \"context\"}");
   CLI::App* a = &app;
   return [o, a] {
     if (o->jsonl) return rows(find_template(*o));

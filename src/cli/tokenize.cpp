@@ -23,7 +23,8 @@ std::vector<int32_t> ids_of(const Json& v, const text::Tokenizer& t) {
   for (const Json& id : v) {
     if (!id.is_number_integer()) fail(ErrorCode::invalid_argument, "ids must be integers");
     auto n = id.get<int64_t>();
-    if (n < 0 || n >= t.vocab_size()) fail(ErrorCode::invalid_argument, "id {} is outside the vocabulary of {}", n, t.vocab_size());
+    if (n < 0 || n >= t.vocab_size())
+      fail(ErrorCode::invalid_argument, "id {} is outside the vocabulary of {}", n, t.vocab_size());
     ids.push_back(static_cast<int32_t>(n));
   }
   return ids;
@@ -35,7 +36,8 @@ Json encode_row(const Json& row, const text::Tokenizer& t) {
   options.parse_special = row.value("parse_special", true);
   options.as_configured = row.value("as_configured", false);
   std::string input = row.at("text"), pair = row.value("pair", "");
-  text::Encoding e = t.encode(input, options, row.contains("pair") ? std::optional<std::string_view>(pair) : std::nullopt);
+  text::Encoding e =
+      t.encode(input, options, row.contains("pair") ? std::optional<std::string_view>(pair) : std::nullopt);
   Json tokens = Json::array();
   for (int32_t id : e.ids) tokens.push_back(t.token(id));
   return {{"ids", e.ids}, {"tokens", tokens}, {"type_ids", e.type_ids}};
@@ -76,8 +78,10 @@ void show(const text::Tokenizer& t, const std::vector<int32_t>& ids, size_t byte
   for (size_t i = 0; i < ids.size(); ++i) {
     std::string piece = t.decode({&ids[i], 1}), shown;
     for (char c : piece) shown += c == '\n' ? "\\n\n" : std::string(1, c);
-    if (colour) std::printf("\x1b[%sm%s\x1b[0m", t.is_special(ids[i]) ? "7;33" : i % 2 ? "48;5;24" : "48;5;60", shown.c_str());
-    else std::printf("%s|", shown.c_str());
+    if (colour)
+      std::printf("\x1b[%sm%s\x1b[0m", t.is_special(ids[i]) ? "7;33" : i % 2 ? "48;5;24" : "48;5;60", shown.c_str());
+    else
+      std::printf("%s|", shown.c_str());
   }
   std::printf("\n\n");
   for (size_t i = 0; i < ids.size(); ++i) std::printf("%s%d", i ? " " : "", ids[i]);
@@ -91,17 +95,22 @@ int tokenize(Options o, bool has_text) {
   if (!o.ids.empty()) {
     std::vector<int32_t> ids = parse_ids(o.ids);
     for (int32_t id : ids)
-      if (id >= t->vocab_size()) fail(ErrorCode::invalid_argument, "id {} is outside the vocabulary of {}", id, t->vocab_size());
+      if (id >= t->vocab_size())
+        fail(ErrorCode::invalid_argument, "id {} is outside the vocabulary of {}", id, t->vocab_size());
     std::printf("%s\n", t->decode(ids).c_str());
     return 0;
   }
-  if (!o.file.empty()) o.text = read_file(o.file, 1 << 30);
-  else if (!has_text) o.text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  if (!o.file.empty())
+    o.text = read_file(o.file, 1 << 30);
+  else if (!has_text)
+    o.text.assign(std::istreambuf_iterator<char>(std::cin), {});
   text::Encoding e = t->encode(o.text, {.add_special_tokens = o.special, .parse_special = true});
   if (o.json) {
     Json tokens = Json::array();
     for (int32_t id : e.ids) tokens.push_back(t->token(id));
-    std::cout << Json{{"ids", e.ids}, {"tokens", tokens}, {"count", e.ids.size()}}.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    std::cout << Json{{"ids", e.ids}, {"tokens", tokens}, {"count", e.ids.size()}}.dump(-1, ' ', false,
+                                                                                        Json::error_handler_t::replace)
+              << "\n";
   } else {
     show(*t, e.ids, o.text.size());
   }
@@ -116,7 +125,8 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--ids", o->ids, "decode these ids instead: 1,2,3");
   app.add_flag("--special", o->special, "add the tokenizer's own special tokens (BOS, EOS)");
   app.add_flag("--json", o->json, "for machines");
-  app.add_flag("--jsonl", o->jsonl, "answer JSON rows from standard input: {\"text\"...}, {\"ids\"...} or {\"stream\"...}");
+  app.add_flag("--jsonl", o->jsonl,
+               "answer JSON rows from standard input: {\"text\"...}, {\"ids\"...} or {\"stream\"...}");
   CLI::App* a = &app;
   return [o, a] { return tokenize(*o, a->count("text") > 0); };
 }

@@ -35,10 +35,11 @@ enum class Container { safetensors, gguf, torch };
 
 class Checkpoint {
  public:
-  // A .safetensors, .gguf (first or only part of a split), .bin/.pth/.pt file, a *.index.json, or a directory that holds one
-  // of model.safetensors[.index.json], pytorch_model.bin[.index.json], a single *.safetensors or *.gguf. The kind of a file
-  // is decided by its first bytes, but a name that ends in .safetensors is held to it. Everything is checked here: a tensor returned lies inside its file.
-  // Throws Error naming file, field and offset. Reads headers only.
+  // A .safetensors, .gguf (first or only part of a split), .bin/.pth/.pt file, a *.index.json, or a directory that
+  // holds one of model.safetensors[.index.json], pytorch_model.bin[.index.json], a single *.safetensors or *.gguf. The
+  // kind of a file is decided by its first bytes, but a name that ends in .safetensors is held to it. Everything is
+  // checked here: a tensor returned lies inside its file. Throws Error naming file, field and offset. Reads headers
+  // only.
   static Checkpoint open(const std::filesystem::path& path);
 
   Container container() const { return container_; }
@@ -53,7 +54,9 @@ class Checkpoint {
 
   const std::vector<std::shared_ptr<const MappedFile>>& files() const { return files_; }
   const Gguf* gguf() const { return gguf_.get(); }  // metadata, when the container is GGUF
-  const std::vector<std::pair<std::string, std::string>>& metadata() const { return metadata_; }  // safetensors __metadata__
+  const std::vector<std::pair<std::string, std::string>>& metadata() const {
+    return metadata_;
+  }  // safetensors __metadata__
 
   // For the readers: adds a checked tensor; throws Error{invalid_file} on a duplicate name.
   void add(TensorInfo tensor);

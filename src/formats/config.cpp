@@ -64,7 +64,9 @@ int64_t Config::integer(std::string_view key) const {
   return *n;
 }
 
-int64_t Config::integer_or(std::string_view key, int64_t fallback) const { return maybe_integer(key).value_or(fallback); }
+int64_t Config::integer_or(std::string_view key, int64_t fallback) const {
+  return maybe_integer(key).value_or(fallback);
+}
 
 std::optional<double> Config::maybe_real(std::string_view key) const {
   const Json* v = find(key);
@@ -85,14 +87,16 @@ double Config::real_or(std::string_view key, double fallback) const { return may
 bool Config::flag_or(std::string_view key, bool fallback) const {
   const Json* v = find(key);
   if (!v) return fallback;
-  if (!v->is_boolean()) fail(ErrorCode::invalid_file, "{}: {} is {}, wanted true or false", source_, key, printable(v->dump(), 40));
+  if (!v->is_boolean())
+    fail(ErrorCode::invalid_file, "{}: {} is {}, wanted true or false", source_, key, printable(v->dump(), 40));
   return v->get<bool>();
 }
 
 std::string Config::string(std::string_view key) const {
   const Json* v = find(key);
   if (!v) fail(ErrorCode::invalid_file, "{}: {} is missing", source_, key);
-  if (!v->is_string()) fail(ErrorCode::invalid_file, "{}: {} is {}, wanted a string", source_, key, printable(v->dump(), 40));
+  if (!v->is_string())
+    fail(ErrorCode::invalid_file, "{}: {} is {}, wanted a string", source_, key, printable(v->dump(), 40));
   return v->get<std::string>();
 }
 

@@ -15,9 +15,9 @@ class Gguf;
 
 // Where GGUF writes the same network down differently; models turn these into op attributes.
 struct Dialect {
-  bool rope_interleaved = false;    // q and k rows are permuted so that rotary pairs are neighbours
+  bool rope_interleaved = false;       // q and k rows are permuted so that rotary pairs are neighbours
   bool norms_stored_plus_one = false;  // Gemma's norm weights already have the 1 added
-  bool matrices_in_out = true;      // Conv1D weights are [in, out], as transformers stores GPT-2
+  bool matrices_in_out = true;         // Conv1D weights are [in, out], as transformers stores GPT-2
 };
 
 class Config {

@@ -1,4 +1,5 @@
-// GGUF v2/v3 (ggml docs/gguf.md): key/values and the tensor table. Arrays and strings stay in the map and are read on demand.
+// GGUF v2/v3 (ggml docs/gguf.md): key/values and the tensor table. Arrays and strings stay in the map and are read on
+// demand.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,8 +19,8 @@ enum class GgufType : uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, strin
 class GgufValue {
  public:
   GgufType type;
-  GgufType item = GgufType::u8;  // of an array
-  uint64_t count = 0;            // of an array
+  GgufType item = GgufType::u8;    // of an array
+  uint64_t count = 0;              // of an array
   std::span<const std::byte> raw;  // scalar bytes; a string's characters; an array's items as they lie in the file
 
   // Conversions; nullopt when the type does not fit (integers widen, a float may be read from any number).

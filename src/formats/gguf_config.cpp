@@ -34,11 +34,8 @@ constexpr Field kCommon[] = {
 };
 
 constexpr Field kGpt2[] = {
-    {"context_length", "n_positions"},
-    {"embedding_length", "n_embd"},
-    {"block_count", "n_layer"},
-    {"feed_forward_length", "n_inner"},
-    {"attention.head_count", "n_head"},
+    {"context_length", "n_positions"},  {"embedding_length", "n_embd"},     {"block_count", "n_layer"},
+    {"feed_forward_length", "n_inner"}, {"attention.head_count", "n_head"},
 };
 
 struct Architecture {
@@ -54,8 +51,13 @@ const std::vector<Architecture>& architectures() {
       {"qwen2", "qwen2", {}, Json::object()},
       {"qwen3", "qwen3", {}, Json::object()},
       {"smollm3", "smollm3", {.rope_interleaved = true}, {{"no_rope_layer_interval", 4}}},
-      {"gemma2", "gemma2", {.norms_stored_plus_one = true}, {{"sliding_window_pattern", 2}, {"hidden_activation", "gelu_pytorch_tanh"}}},
-      {"gemma3", "gemma3_text", {.norms_stored_plus_one = true},
+      {"gemma2",
+       "gemma2",
+       {.norms_stored_plus_one = true},
+       {{"sliding_window_pattern", 2}, {"hidden_activation", "gelu_pytorch_tanh"}}},
+      {"gemma3",
+       "gemma3_text",
+       {.norms_stored_plus_one = true},
        {{"sliding_window_pattern", 6}, {"rope_local_base_freq", 10000.0}, {"hidden_activation", "gelu_pytorch_tanh"}}},
       {"phi3", "phi3", {}, Json::object()},
       {"gpt2", "gpt2", {.matrices_in_out = false}, {{"activation_function", "gelu_new"}}},
@@ -85,7 +87,8 @@ void add_rope_scaling(const Gguf& gguf, const std::string& prefix, Json& json) {
   copy("rope.scaling.attn_factor", "attention_factor");
   copy("rope.scaling.yarn_beta_fast", "beta_fast");
   copy("rope.scaling.yarn_beta_slow", "beta_slow");
-  if (auto n = gguf.integer(prefix + "rope.scaling.original_context_length")) s["original_max_position_embeddings"] = *n;
+  if (auto n = gguf.integer(prefix + "rope.scaling.original_context_length"))
+    s["original_max_position_embeddings"] = *n;
   json["rope_scaling"] = std::move(s);
 }
 
@@ -94,7 +97,8 @@ void add_rope_scaling(const Gguf& gguf, const std::string& prefix, Json& json) {
 Config Config::from_gguf(const Gguf& gguf) {
   std::string file = gguf.file().name();
   auto arch = gguf.string("general.architecture");
-  if (!arch) fail(ErrorCode::invalid_file, "{}: general.architecture is missing; this GGUF file describes no model", file);
+  if (!arch)
+    fail(ErrorCode::invalid_file, "{}: general.architecture is missing; this GGUF file describes no model", file);
   const Architecture* a = nullptr;
   std::string known;
   for (const Architecture& candidate : architectures()) {
@@ -102,7 +106,8 @@ Config Config::from_gguf(const Gguf& gguf) {
     if (*arch == candidate.name) a = &candidate;
   }
   if (!a)
-    fail(ErrorCode::unsupported, "{}: architecture '{}' is not supported yet (GGUF architectures: {})", file, printable(*arch), known);
+    fail(ErrorCode::unsupported, "{}: architecture '{}' is not supported yet (GGUF architectures: {})", file,
+         printable(*arch), known);
 
   std::string prefix = std::string(*arch) + ".";
   Json json = a->defaults;
@@ -122,9 +127,11 @@ Config Config::from_gguf(const Gguf& gguf) {
   // Zero stands for "none" here; a head size that equals hidden/heads is often left out.
   if (json.contains("sliding_window") && json["sliding_window"] == 0) json.erase("sliding_window");
   if (auto n = gguf.integer(prefix + "attention.sliding_window_pattern")) json["sliding_window_pattern"] = *n;
-  if (auto n = gguf.integer(prefix + "rope.scaling.original_context_length")) json["original_max_position_embeddings"] = *n;
+  if (auto n = gguf.integer(prefix + "rope.scaling.original_context_length"))
+    json["original_max_position_embeddings"] = *n;
   // Mixtral was published under the architecture "llama".
-  if (json.contains("num_local_experts") && json["num_local_experts"] != 0 && *arch == "llama") json["model_type"] = "mixtral";
+  if (json.contains("num_local_experts") && json["num_local_experts"] != 0 && *arch == "llama")
+    json["model_type"] = "mixtral";
   if (auto n = gguf.integer(prefix + "rope.dimension_count")) json["rope_dimension_count"] = *n;
   add_rope_scaling(gguf, prefix, json);
   return Config(std::move(json), file, a->dialect);
@@ -138,19 +145,36 @@ struct Rename {
 };
 
 constexpr Rename kOuter[] = {
-    {"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"},
-    {"transformer.wte", "token_embd"},    {"transformer.wpe", "position_embd"},
-    {"transformer.ln_f", "output_norm"},  {"rope_freqs", "rope_freqs"},
-    {"rope_factors_long", "rope_factors_long"}, {"rope_factors_short", "rope_factors_short"},
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"transformer.wte", "token_embd"},
+    {"transformer.wpe", "position_embd"},
+    {"transformer.ln_f", "output_norm"},
+    {"rope_freqs", "rope_freqs"},
+    {"rope_factors_long", "rope_factors_long"},
+    {"rope_factors_short", "rope_factors_short"},
 };
 
 constexpr Rename kLayer[] = {
-    {"self_attn.q_proj", "attn_q"},       {"self_attn.k_proj", "attn_k"},       {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"},  {"self_attn.q_norm", "attn_q_norm"},  {"self_attn.k_norm", "attn_k_norm"},
-    {"self_attn.qkv_proj", "attn_qkv"},   {"input_layernorm", "attn_norm"},     {"mlp.gate_proj", "ffn_gate"},
-    {"mlp.up_proj", "ffn_up"},            {"mlp.down_proj", "ffn_down"},        {"mlp.gate_up_proj", "ffn_up"},
-    {"ln_1", "attn_norm"},                {"attn.c_attn", "attn_qkv"},          {"attn.c_proj", "attn_output"},
-    {"ln_2", "ffn_norm"},                 {"mlp.c_fc", "ffn_up"},               {"mlp.c_proj", "ffn_down"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.qkv_proj", "attn_qkv"},
+    {"input_layernorm", "attn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+    {"mlp.gate_up_proj", "ffn_up"},
+    {"ln_1", "attn_norm"},
+    {"attn.c_attn", "attn_qkv"},
+    {"attn.c_proj", "attn_output"},
+    {"ln_2", "ffn_norm"},
+    {"mlp.c_fc", "ffn_up"},
+    {"mlp.c_proj", "ffn_down"},
 };
 
 constexpr Rename kPreNorm[] = {{"post_attention_layernorm", "ffn_norm"}};

@@ -11,7 +11,8 @@
 
 namespace tenon::formats {
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors) : path_(path.string()) {
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors)
+    : path_(path.string()) {
   Json header = Json::object();
   uint64_t at = 0;
   for (const Tensor& t : tensors) {

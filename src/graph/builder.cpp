@@ -8,8 +8,8 @@ const TensorType& Value::type() const { return builder->graph().nodes[static_cas
 
 Value Value::heads(int64_t n) const {
   if (n <= 0 || type().features() % n != 0)
-    fail(ErrorCode::invalid_file, "{} does not split into {} heads; config and weights of this model do not fit together",
-         to_string(type()), n);
+    fail(ErrorCode::invalid_file,
+         "{} does not split into {} heads; config and weights of this model do not fit together", to_string(type()), n);
   return builder->apply(Reshape{{n, type().features() / n}}, {*this});
 }
 Value Value::merge_heads() const { return builder->apply(Reshape{{type().features()}}, {*this}); }
@@ -48,7 +48,9 @@ int32_t Builder::state(KvState state) {
 
 void Builder::output(std::string name, Value v) { graph_.outputs.push_back({std::move(name), v.id}); }
 
-std::string Scope::full(std::string_view name) const { return path_.empty() ? std::string(name) : path_ + "." + std::string(name); }
+std::string Scope::full(std::string_view name) const {
+  return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+}
 
 Scope Scope::operator/(std::string_view name) const { return {*builder_, full(name)}; }
 

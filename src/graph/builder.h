@@ -26,8 +26,8 @@ struct Value {
   Builder* builder = nullptr;
   int32_t id = -1;
   const TensorType& type() const;
-  Value heads(int64_t n) const;   // [rows, n * d] -> [rows, n, d]
-  Value merge_heads() const;      // [rows, n, d] -> [rows, n * d]
+  Value heads(int64_t n) const;  // [rows, n * d] -> [rows, n, d]
+  Value merge_heads() const;     // [rows, n, d] -> [rows, n * d]
   Value columns(int64_t begin, int64_t count) const;
 };
 

@@ -33,8 +33,11 @@ std::string text_form(const Graph& graph) {
     std::string args;
     auto add = [&](std::string text) { args += (args.empty() ? "" : ", ") + text; };
     for (int32_t v : n.inputs) add(fmt::format("%{}", v));
-    std::visit([&](const auto& o) { o.fields([&](const char* key, const auto& value) { add(fmt::format("{}={}", key, value)); }); },
-               n.op);
+    std::visit(
+        [&](const auto& o) {
+          o.fields([&](const char* key, const auto& value) { add(fmt::format("{}={}", key, value)); });
+        },
+        n.op);
     out += fmt::format("%{} = {}({}) -> {}\n", i, name(n.op), args, to_string(n.type));
   }
   for (const Output& o : graph.outputs) out += fmt::format("{} = %{}\n", o.name, o.node);

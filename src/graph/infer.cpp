@@ -28,11 +28,13 @@ TensorType rule(const Embedding& o, Types in) {
 }
 
 TensorType rule(const Linear& o, Types in) {
-  expect((in.size() == 2 || in.size() == 3) && in[1].shape.size() == 2, o.kName, in, "wants x, a matrix and perhaps a bias");
+  expect((in.size() == 2 || in.size() == 3) && in[1].shape.size() == 2, o.kName, in,
+         "wants x, a matrix and perhaps a bias");
   const Dim& out = in[1].shape[o.in_out ? 1 : 0];
   const Dim& k = in[1].shape[o.in_out ? 0 : 1];
   expect(in[0].last() == k.size, o.kName, in, "inner dimensions differ");
-  expect(in.size() == 2 || (in[2].shape.size() == 1 && in[2].shape[0] == out), o.kName, in, "the bias has another size");
+  expect(in.size() == 2 || (in[2].shape.size() == 1 && in[2].shape[0] == out), o.kName, in,
+         "the bias has another size");
   return with_last(in[0], out.size);
 }
 
@@ -43,8 +45,8 @@ TensorType rule(const RmsNorm& o, Types in) {
 }
 
 TensorType rule(const LayerNorm& o, Types in) {
-  expect(in.size() == 3 && in[1].shape.size() == 1 && in[1].last() == in[0].last() && in[2].shape == in[1].shape, o.kName, in,
-         "weight or bias have another size");
+  expect(in.size() == 3 && in[1].shape.size() == 1 && in[1].last() == in[0].last() && in[2].shape == in[1].shape,
+         o.kName, in, "weight or bias have another size");
   return in[0];
 }
 
@@ -54,7 +56,8 @@ TensorType rule(const RopeTable& o, Types in) {
 }
 
 TensorType rule(const Rope& o, Types in) {
-  expect(in.size() == 2 && in[0].shape.size() == 3 && in[1].shape.size() == 2, o.kName, in, "wants [rows, heads, d] and a table");
+  expect(in.size() == 2 && in[0].shape.size() == 3 && in[1].shape.size() == 2, o.kName, in,
+         "wants [rows, heads, d] and a table");
   expect(in[1].last() <= in[0].last() && in[1].last() % 2 == 0, o.kName, in, "rotates more than a head");
   return in[0];
 }
@@ -96,7 +99,8 @@ TensorType rule(const SelectRows& o, Types in) {
 }
 
 TensorType rule(const Slice& o, Types in) {
-  expect(in.size() == 1 && o.begin >= 0 && o.count > 0 && o.begin + o.count <= in[0].last(), o.kName, in, "is out of range");
+  expect(in.size() == 1 && o.begin >= 0 && o.count > 0 && o.begin + o.count <= in[0].last(), o.kName, in,
+         "is out of range");
   return with_last(in[0], o.count);
 }
 

@@ -15,11 +15,13 @@
 
 namespace tenon::graph {
 
-using Op = std::variant<Input, Weight, Embedding, Linear, RmsNorm, LayerNorm, RopeTable, Rope, Attend, Activate, Gated, Add,
-                        Multiply, Scale, Softcap, SelectRows, Slice, Reshape>;
+using Op = std::variant<Input, Weight, Embedding, Linear, RmsNorm, LayerNorm, RopeTable, Rope, Attend, Activate, Gated,
+                        Add, Multiply, Scale, Softcap, SelectRows, Slice, Reshape>;
 
 template <class T>
-const T* as(const Op& op) { return std::get_if<T>(&op); }
+const T* as(const Op& op) {
+  return std::get_if<T>(&op);
+}
 
 inline const char* name(const Op& op) {
   return std::visit([](const auto& o) { return o.kName; }, op);

@@ -7,9 +7,7 @@
 namespace tenon::graph {
 namespace {
 
-bool has_outputs_dim(const Node& n) {
-  return !n.type.shape.empty() && n.type.shape[0].symbol == Symbol::outputs;
-}
+bool has_outputs_dim(const Node& n) { return !n.type.shape.empty() && n.type.shape[0].symbol == Symbol::outputs; }
 
 // First offset where `bytes` fit between the blocks alive at the same time. `alive` is sorted by offset.
 int64_t first_fit(const std::vector<Placement>& alive, int64_t bytes) {
@@ -34,7 +32,8 @@ ActivationPlan plan_activations(const Graph& graph, const Sizes& bounds) {
       plan.head_begin = i;
       break;
     }
-  for (size_t i = plan.head_begin; i < n; ++i) TENON_CHECK(is_leaf(graph.nodes[i].op) || has_outputs_dim(graph.nodes[i]));
+  for (size_t i = plan.head_begin; i < n; ++i)
+    TENON_CHECK(is_leaf(graph.nodes[i].op) || has_outputs_dim(graph.nodes[i]));
 
   // A reshape is its input: lifetimes and offsets belong to the root.
   std::vector<size_t> root(n), last_use(n, 0);
@@ -59,7 +58,8 @@ ActivationPlan plan_activations(const Graph& graph, const Sizes& bounds) {
     alive.clear();
     for (const auto& o : open) alive.push_back(o.second);
     std::sort(alive.begin(), alive.end(), [](const Placement& a, const Placement& b) { return a.offset < b.offset; });
-    int64_t bytes = static_cast<int64_t>(round_up(bytes_for(node.type.dtype, elements(node.type, bounds), "activation"), 64));
+    int64_t bytes =
+        static_cast<int64_t>(round_up(bytes_for(node.type.dtype, elements(node.type, bounds), "activation"), 64));
     Placement p{first_fit(alive, bytes), bytes};
     plan.values[i] = p;
     plan.bytes = std::max(plan.bytes, p.offset + p.bytes);

@@ -18,8 +18,8 @@ struct ActivationPlan {
   size_t head_begin = 0;          // nodes from here on have an `outputs` dimension and run once per chunk of outputs
 };
 
-// Values are aligned to 64 bytes. Values that nodes after head_begin or the graph's outputs read live to the end of the step.
-// Throws Error{internal} if a node before head_begin depends on one after it.
+// Values are aligned to 64 bytes. Values that nodes after head_begin or the graph's outputs read live to the end of the
+// step. Throws Error{internal} if a node before head_begin depends on one after it.
 ActivationPlan plan_activations(const Graph& graph, const Sizes& bounds);
 
 }  // namespace tenon::graph

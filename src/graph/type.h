@@ -32,7 +32,9 @@ struct TensorType {
 // Sizes of the symbols: a step's, or the bounds buffers are planned for.
 struct Sizes {
   int64_t rows = 0, outputs = 0;
-  int64_t of(const Dim& d) const { return d.symbol == Symbol::none ? d.size : d.symbol == Symbol::rows ? rows : outputs; }
+  int64_t of(const Dim& d) const {
+    return d.symbol == Symbol::none ? d.size : d.symbol == Symbol::rows ? rows : outputs;
+  }
 };
 
 int64_t elements(const TensorType& type, const Sizes& sizes);

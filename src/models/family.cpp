@@ -40,7 +40,8 @@ const Family& family_of(const Config& config) {
       if (t == type) return *f;
       known += (known.empty() ? "" : ", ") + t;
     }
-  fail(ErrorCode::unsupported, "{}: model type '{}' is not supported yet (supported: {})", config.source(), printable(type), known);
+  fail(ErrorCode::unsupported, "{}: model type '{}' is not supported yet (supported: {})", config.source(),
+       printable(type), known);
 }
 
 }  // namespace tenon::models

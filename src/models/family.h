@@ -26,11 +26,11 @@ class Step {
   Value tokens;     // i32 [rows]
   Value positions;  // i32 [rows]
 
-  Value rope_table(const graph::RopeSpec& spec);        // one node per distinct spec
-  int32_t kv(const graph::KvState& state);              // state of one attention layer
-  Value select_outputs(Value x);                        // the rows whose logits are wanted
-  void hidden(int64_t index, Value x);                  // output of layer `index` (0: the embedding), when asked for
-  void final_hidden(Value selected);                    // after the final norm, when asked for
+  Value rope_table(const graph::RopeSpec& spec);  // one node per distinct spec
+  int32_t kv(const graph::KvState& state);        // state of one attention layer
+  Value select_outputs(Value x);                  // the rows whose logits are wanted
+  void hidden(int64_t index, Value x);            // output of layer `index` (0: the embedding), when asked for
+  void final_hidden(Value selected);              // after the final norm, when asked for
 
  private:
   Builder& builder_;

@@ -1,5 +1,5 @@
-// Gemma 2 and 3: norms before and after each block with (1 + weight), scaled embeddings, alternating windows, soft caps (2),
-// per-head q/k norms and two rope sets (3). Reference: transformers models/gemma2, gemma3.
+// Gemma 2 and 3: norms before and after each block with (1 + weight), scaled embeddings, alternating windows, soft caps
+// (2), per-head q/k norms and two rope sets (3). Reference: transformers models/gemma2, gemma3.
 #include <cmath>
 
 #include "base/error.h"
@@ -20,7 +20,8 @@ struct Gemma {
       : d(decoder_dimensions(c)),
         eps(static_cast<float>(c.real_or("rms_norm_eps", 1e-6))),
         offset(c.dialect().norms_stored_plus_one ? 0.0f : 1.0f),
-        score_scale(1.0f / std::sqrt(static_cast<float>(c.real_or("query_pre_attn_scalar", static_cast<double>(d.head_dim))))),
+        score_scale(1.0f /
+                    std::sqrt(static_cast<float>(c.real_or("query_pre_attn_scalar", static_cast<double>(d.head_dim))))),
         attention_cap(static_cast<float>(c.real_or("attn_logit_softcapping", 0))),
         logit_cap(static_cast<float>(c.real_or("final_logit_softcapping", 0))),
         global_rope(rope_spec(c, weights, d.head_dim, "full_attention")),
@@ -81,10 +82,11 @@ struct Gemma {
 extern const Family gemma{
     .name = "gemma",
     .model_types = {"gemma2", "gemma3_text"},
-    .load = [](const Config& c, const graph::WeightSource& w) {
-      Gemma m(c, w);
-      return Network{m.d, m};
-    },
+    .load =
+        [](const Config& c, const graph::WeightSource& w) {
+          Gemma m(c, w);
+          return Network{m.d, m};
+        },
 };
 
 }  // namespace tenon::models

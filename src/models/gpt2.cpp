@@ -63,10 +63,11 @@ struct Gpt2 {
 extern const Family gpt2{
     .name = "gpt2",
     .model_types = {"gpt2"},
-    .load = [](const Config& c, const graph::WeightSource&) {
-      Gpt2 m(c);
-      return Network{m.d, m};
-    },
+    .load =
+        [](const Config& c, const graph::WeightSource&) {
+          Gpt2 m(c);
+          return Network{m.d, m};
+        },
 };
 
 }  // namespace tenon::models

@@ -97,10 +97,11 @@ struct Llama {
 extern const Family llama{
     .name = "llama",
     .model_types = {"llama", "mistral", "qwen2", "qwen3", "smollm3"},
-    .load = [](const Config& c, const graph::WeightSource& w) {
-      Llama m(c, w);
-      return Network{m.d, m};
-    },
+    .load =
+        [](const Config& c, const graph::WeightSource& w) {
+          Llama m(c, w);
+          return Network{m.d, m};
+        },
 };
 
 }  // namespace tenon::models

@@ -64,10 +64,11 @@ struct Phi3 {
 extern const Family phi3{
     .name = "phi3",
     .model_types = {"phi3"},
-    .load = [](const Config& c, const graph::WeightSource& w) {
-      Phi3 m(c, w);
-      return Network{m.d, m};
-    },
+    .load =
+        [](const Config& c, const graph::WeightSource& w) {
+          Phi3 m(c, w);
+          return Network{m.d, m};
+        },
 };
 
 }  // namespace tenon::models

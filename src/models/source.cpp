@@ -53,15 +53,16 @@ TensorType CheckpointSource::require(std::string_view name) const {
     t = &checkpoint_.at(stored);  // throws, naming what is near
   }
   if (!is_float(t->dtype))
-    fail(ErrorCode::unsupported, "{}: tensor {} has type {}, which is not a weight type", checkpoint_.files()[t->file]->name(),
-         printable(t->name), tenon::name(t->dtype));
+    fail(ErrorCode::unsupported, "{}: tensor {} has type {}, which is not a weight type",
+         checkpoint_.files()[t->file]->name(), printable(t->name), tenon::name(t->dtype));
   return type_of(*t);
 }
 
 std::vector<float> CheckpointSource::values(std::string_view name) const {
   require(name);
   const TensorInfo& t = *locate(name);
-  if (t.elements() > 1 << 20) fail(ErrorCode::invalid_file, "{} has {} elements, too many for a table", printable(t.name), t.elements());
+  if (t.elements() > 1 << 20)
+    fail(ErrorCode::invalid_file, "{} has {} elements, too many for a table", printable(t.name), t.elements());
   std::vector<std::byte> raw(t.bytes);
   checkpoint_.contiguous(t, raw);
   std::vector<float> out(static_cast<size_t>(t.elements()));
@@ -79,7 +80,10 @@ Config read_config(const std::filesystem::path& path, const Checkpoint& checkpoi
 }
 
 Model::Model(std::filesystem::path path, Checkpoint checkpoint, Config config)
-    : path_(std::move(path)), checkpoint_(std::move(checkpoint)), config_(std::move(config)), family_(&family_of(config_)) {
+    : path_(std::move(path)),
+      checkpoint_(std::move(checkpoint)),
+      config_(std::move(config)),
+      family_(&family_of(config_)) {
   source_ = std::make_unique<CheckpointSource>(checkpoint_);
 }
 

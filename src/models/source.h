@@ -18,8 +18,8 @@ class CheckpointSource final : public graph::WeightSource {
   graph::TensorType require(std::string_view name) const override;
   std::vector<float> values(std::string_view name) const override;
 
-  // The stored tensor behind a Hugging Face name; null when there is none. Checkpoints saved from the bare model leave out its
-  // prefix ("transformer.", "model."): both spellings are found.
+  // The stored tensor behind a Hugging Face name; null when there is none. Checkpoints saved from the bare model leave
+  // out its prefix ("transformer.", "model."): both spellings are found.
   const formats::TensorInfo* locate(std::string_view name) const;
 
  private:

@@ -17,10 +17,14 @@ runtime::RunOptions to_options(const LoadOptions& o) {
   auto kv = cpu::kv_type_named(o.kv);
   if (!kv) fail(ErrorCode::invalid_argument, "kv is '{}', wanted bf16, f16, f32 or q8", printable(o.kv));
   r.kv = *kv;
-  if (o.weights == "f32") r.weights = DType::f32;
-  else if (o.weights == "f16") r.weights = DType::f16;
-  else if (o.weights == "bf16") r.weights = DType::bf16;
-  else if (!o.weights.empty()) fail(ErrorCode::invalid_argument, "weights is '{}', wanted f32, f16 or bf16", printable(o.weights));
+  if (o.weights == "f32")
+    r.weights = DType::f32;
+  else if (o.weights == "f16")
+    r.weights = DType::f16;
+  else if (o.weights == "bf16")
+    r.weights = DType::bf16;
+  else if (!o.weights.empty())
+    fail(ErrorCode::invalid_argument, "weights is '{}', wanted f32, f16 or bf16", printable(o.weights));
   return r;
 }
 
@@ -32,8 +36,19 @@ MemoryNeeds plan(const std::string& path, const LoadOptions& options) {
   pipelines::plan_tokenizer(path, o);
   runtime::Layout l = runtime::plan_layout(*model, o);
   const runtime::MemoryPlan& m = l.memory;
-  return {m.weights, m.state, m.activations, m.io,    m.temporary,         m.overhead, m.total(), m.mapped,
-          m.peak,    m.limit, m.fits(),      l.options.context, runtime::max_context(*model, o)};
+  return {m.weights,
+          m.state,
+          m.activations,
+          m.io,
+          m.temporary,
+          m.overhead,
+          m.total(),
+          m.mapped,
+          m.peak,
+          m.limit,
+          m.fits(),
+          l.options.context,
+          runtime::max_context(*model, o)};
 }
 
 struct TextModel::Impl {

@@ -12,7 +12,8 @@ namespace {
 
 void check(const runtime::Engine& engine, std::span<const std::vector<int32_t>> prompts) {
   if (static_cast<int64_t>(prompts.size()) > engine.options().max_sequences)
-    fail(ErrorCode::invalid_argument, "{} prompts at once, --max-sequences is {}", prompts.size(), engine.options().max_sequences);
+    fail(ErrorCode::invalid_argument, "{} prompts at once, --max-sequences is {}", prompts.size(),
+         engine.options().max_sequences);
   for (const auto& p : prompts) {
     if (p.empty()) fail(ErrorCode::invalid_argument, "input_ids is empty");
     if (static_cast<int64_t>(p.size()) > engine.context())
@@ -32,7 +33,8 @@ std::vector<std::pair<std::string, int64_t>> forward_outputs(const runtime::Engi
   return out;
 }
 
-void forward(runtime::Engine& engine, std::span<const std::vector<int32_t>> prompts, FunctionRef<void(const ForwardValue&)> sink) {
+void forward(runtime::Engine& engine, std::span<const std::vector<int32_t>> prompts,
+             FunctionRef<void(const ForwardValue&)> sink) {
   check(engine, prompts);
   std::vector<int64_t> done(prompts.size(), 0);
   for (size_t i = 0; i < prompts.size(); ++i) engine.reset(static_cast<int64_t>(i));
@@ -49,8 +51,9 @@ void forward(runtime::Engine& engine, std::span<const std::vector<int32_t>> prom
       auto total = static_cast<int64_t>(prompts[i].size());
       int64_t n = std::min({engine.options().prefill_chunk, total - done[i], engine.max_rows() - rows});
       if (n <= 0) continue;
-      batch.push_back({static_cast<int64_t>(i), std::span(prompts[i]).subspan(static_cast<size_t>(done[i]), static_cast<size_t>(n)),
-                       total, BatchItem::Outputs::all});
+      batch.push_back({static_cast<int64_t>(i),
+                       std::span(prompts[i]).subspan(static_cast<size_t>(done[i]), static_cast<size_t>(n)), total,
+                       BatchItem::Outputs::all});
       rows += n;
     }
     if (batch.empty()) return;
@@ -73,7 +76,8 @@ void forward(runtime::Engine& engine, std::span<const std::vector<int32_t>> prom
           sink({out->name, prompt, done[prompt] + static_cast<int64_t>(r), values.subspan(row * n, n)});
         }
     }
-    for (const BatchItem& item : batch) done[static_cast<size_t>(item.sequence)] += static_cast<int64_t>(item.tokens.size());
+    for (const BatchItem& item : batch)
+      done[static_cast<size_t>(item.sequence)] += static_cast<int64_t>(item.tokens.size());
   }
 }
 

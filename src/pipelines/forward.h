@@ -19,8 +19,10 @@ struct ForwardValue {
 };
 
 // Sequence i of the engine runs prompt i (reset first): chunks of all unfinished prompts together in each step.
-// Throws Error{invalid_argument} for empty prompts, ids outside the vocabulary, more prompts than sequences or longer than the context.
-void forward(runtime::Engine& engine, std::span<const std::vector<int32_t>> prompts, FunctionRef<void(const ForwardValue&)> sink);
+// Throws Error{invalid_argument} for empty prompts, ids outside the vocabulary, more prompts than sequences or longer
+// than the context.
+void forward(runtime::Engine& engine, std::span<const std::vector<int32_t>> prompts,
+             FunctionRef<void(const ForwardValue&)> sink);
 
 // Outputs forward() will deliver, with their row sizes.
 std::vector<std::pair<std::string, int64_t>> forward_outputs(const runtime::Engine& engine);

@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
+double seconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
 
 fs::path folder_of(const fs::path& path) { return fs::is_directory(path) ? path : path.parent_path(); }
 
@@ -88,7 +90,8 @@ TextPipeline::TextPipeline(const fs::path& path, runtime::RunOptions options) {
 
 const text::Tokenizer& TextPipeline::require_tokenizer() const {
   if (!tokenizer_)
-    fail(ErrorCode::not_found, "{}: the model has no tokenizer; pass token ids (--tokens 1,2,3)", printable(model().path().string(), 200));
+    fail(ErrorCode::not_found, "{}: the model has no tokenizer; pass token ids (--tokens 1,2,3)",
+         printable(model().path().string(), 200));
   return *tokenizer_;
 }
 
@@ -111,7 +114,9 @@ int32_t TextPipeline::prefill(std::span<const int32_t> tokens, int64_t from, Cho
     BatchItem item{0, tokens.subspan(static_cast<size_t>(from), static_cast<size_t>(n)), total,
                    from + n == total ? BatchItem::Outputs::last : BatchItem::Outputs::none};
     bool ok = engine_->step({&item, 1}, [&](const runtime::StepOutput& o) { token = choose(o.logits); });
-    if (!ok) fail(ErrorCode::does_not_fit, "the KV pool (--kv-tokens {}) is too small for this prompt", engine_->options().kv_tokens);
+    if (!ok)
+      fail(ErrorCode::does_not_fit, "the KV pool (--kv-tokens {}) is too small for this prompt",
+           engine_->options().kv_tokens);
     held_.insert(held_.end(), item.tokens.begin(), item.tokens.end());
     from += n;
   }
@@ -119,7 +124,8 @@ int32_t TextPipeline::prefill(std::span<const int32_t> tokens, int64_t from, Cho
 }
 
 int32_t TextPipeline::decode(int32_t token, int64_t prompt_length, Choose choose) {
-  if (static_cast<int64_t>(held_.size()) == engine_->rope_boundary()) {  // all frequencies change here: compute all anew
+  if (static_cast<int64_t>(held_.size()) ==
+      engine_->rope_boundary()) {  // all frequencies change here: compute all anew
     std::vector<int32_t> all = held_;
     all.push_back(token);
     engine_->reset(0);
@@ -137,7 +143,8 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   auto total = static_cast<int64_t>(request.prompt.size());
   if (total == 0) fail(ErrorCode::invalid_argument, "the prompt has no tokens");
   if (total >= engine_->context() + (request.max_tokens == 0 ? 0 : 1))
-    fail(ErrorCode::invalid_argument, "the prompt has {} tokens, the context is {}: shorten it or raise --context", total, engine_->context());
+    fail(ErrorCode::invalid_argument, "the prompt has {} tokens, the context is {}: shorten it or raise --context",
+         total, engine_->context());
   for (int32_t t : request.prompt)
     if (t < 0 || t >= engine_->vocab())
       fail(ErrorCode::invalid_argument, "token id {} is outside the vocabulary of {}", t, engine_->vocab());
@@ -212,7 +219,8 @@ std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools) {
     if (tools && name == "tool_use") return source;
     if (name == "default") fallback = &source;
   }
-  if (!fallback) fail(ErrorCode::not_found, "the model has no chat template; use --raw for plain text or --chat-template FILE");
+  if (!fallback)
+    fail(ErrorCode::not_found, "the model has no chat template; use --raw for plain text or --chat-template FILE");
   return *fallback;
 }
 

@@ -27,11 +27,11 @@ struct GenerateRequest {
 };
 
 struct GenerateResult {
-  std::vector<int32_t> tokens;  // new ones; an end token that stopped it is the last
-  std::optional<std::string> text;  // nullopt without a tokenizer
-  std::string finish_reason;    // "stop", "length", "cancelled"
+  std::vector<int32_t> tokens;                            // new ones; an end token that stopped it is the last
+  std::optional<std::string> text;                        // nullopt without a tokenizer
+  std::string finish_reason;                              // "stop", "length", "cancelled"
   double prefill_s = 0, first_token_s = 0, decode_s = 0;  // first_token_s: from the call to the first token
-  int64_t prefilled = 0;        // prompt tokens computed (the rest was still in the sequence)
+  int64_t prefilled = 0;                                  // prompt tokens computed (the rest was still in the sequence)
 };
 
 class TextPipeline {

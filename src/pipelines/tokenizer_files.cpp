@@ -11,10 +11,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Heap per byte of file, or per entry; measured over the vocabularies that the tests know, rounded up. A tokenizer holds its strings
-// once and tables of a few words an entry; while a JSON file is read its document is held beside it. GGUF keeps strings in the map.
+// Heap per byte of file, or per entry; measured over the vocabularies that the tests know, rounded up. A tokenizer
+// holds its strings once and tables of a few words an entry; while a JSON file is read its document is held beside it.
+// GGUF keeps strings in the map.
 constexpr double kJsonHeld = 1.5, kJsonLoading = 3.8, kUnigramHeld = 2.7, kUnigramLoading = 12;
-constexpr uint64_t kTokenHeld = 36, kTokenLoading = 64, kMergeHeld = 16, kMergeLoading = 40, kFixed = 256 << 10;
+constexpr uint64_t kTokenHeld = 36, kTokenLoading = 64, kMergeHeld = 16, kMergeLoading = 40, kFixed = 128 << 10;
 
 void set(runtime::RunOptions& o, double held, double loading) {
   o.tokenizer_bytes = static_cast<uint64_t>(held) + kFixed;
@@ -32,7 +33,8 @@ bool plan_folder(const fs::path& folder, runtime::RunOptions& o) {
   for (const char* name : {"tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt"}) {
     if (!fs::exists(folder / name)) continue;
     auto size = static_cast<double>(fs::file_size(folder / name));
-    bool unigram = std::strcmp(name, "tokenizer.model") == 0 || (std::strcmp(name, "tokenizer.json") == 0 && is_unigram(folder / name));
+    bool unigram = std::strcmp(name, "tokenizer.model") == 0 ||
+                   (std::strcmp(name, "tokenizer.json") == 0 && is_unigram(folder / name));
     unigram ? set(o, kUnigramHeld * size, kUnigramLoading * size) : set(o, kJsonHeld * size, kJsonLoading * size);
     return true;
   }
@@ -52,7 +54,8 @@ bool plan_tokenizer(const fs::path& path, runtime::RunOptions& o) {
     return v ? v->count : 0;
   };
   uint64_t tokens = count("tokenizer.ggml.tokens"), merges = count("tokenizer.ggml.merges");
-  set(o, static_cast<double>(kTokenHeld * tokens + kMergeHeld * merges), static_cast<double>(kTokenLoading * tokens + kMergeLoading * merges));
+  set(o, static_cast<double>(kTokenHeld * tokens + kMergeHeld * merges),
+      static_cast<double>(kTokenLoading * tokens + kMergeLoading * merges));
   return true;
 }
 

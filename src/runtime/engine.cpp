@@ -36,7 +36,8 @@ std::byte* mapped_bytes(const formats::Checkpoint& checkpoint, const formats::Te
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout) : model_(std::move(model)), layout_(std::move(layout)) {
+Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout)
+    : model_(std::move(model)), layout_(std::move(layout)) {
   auto start = std::chrono::steady_clock::now();
   const RunOptions& o = layout_.options;
   threads_ = std::make_unique<ThreadPool>(o.threads);
@@ -98,11 +99,16 @@ void Engine::place_weights() {
   for (const WeightPlan& w : layout_.weights) weight_memory_.push_back(w.bytes ? memory.take(w.bytes) : nullptr);
   for (const WeightPlan& w : layout_.weights) {
     switch (w.kind) {
-      case WeightPlan::Kind::vector_f32: place_vector(w); break;
-      case WeightPlan::Kind::converted: place_converted(w); break;
+      case WeightPlan::Kind::vector_f32:
+        place_vector(w);
+        break;
+      case WeightPlan::Kind::converted:
+        place_converted(w);
+        break;
       case WeightPlan::Kind::mapped:
       case WeightPlan::Kind::panels:
-        executor_->set_weight(w.node, weight_operand(g.nodes[w.node], w.dtype, mapped_bytes(model_->checkpoint(), *w.tensor)));
+        executor_->set_weight(w.node,
+                              weight_operand(g.nodes[w.node], w.dtype, mapped_bytes(model_->checkpoint(), *w.tensor)));
         break;
     }
   }
@@ -137,7 +143,8 @@ void Engine::place_converted(const WeightPlan& w) {
   } else {
     std::span<const std::byte> source = c.bytes(t);
     int64_t row = t.shape.back(), rows = row ? t.elements() / row : 0;
-    auto from = static_cast<int64_t>(bytes_for(t.dtype, row, t.name)), to = static_cast<int64_t>(bytes_for(w.dtype, row, t.name));
+    auto from = static_cast<int64_t>(bytes_for(t.dtype, row, t.name)),
+         to = static_cast<int64_t>(bytes_for(w.dtype, row, t.name));
     threads_->parallel_for(threads_->size(), 1, [&](int64_t part, int64_t, int) {
       constexpr int64_t kPiece = 4096;  // a multiple of every block
       float values[kPiece];
@@ -215,7 +222,8 @@ bool Engine::step(std::span<const BatchItem> batch, FunctionRef<void(const StepO
       if (!pool.grow(item.sequence, length(item.sequence) + static_cast<int64_t>(item.tokens.size()))) return false;
   fill_step(batch);
   executor_->run_body(step_);
-  for (const BatchItem& item : batch) lengths_[static_cast<size_t>(item.sequence)] += static_cast<int64_t>(item.tokens.size());
+  for (const BatchItem& item : batch)
+    lengths_[static_cast<size_t>(item.sequence)] += static_cast<int64_t>(item.tokens.size());
 
   // The wanted rows, in chunks of the planned number of outputs.
   const int64_t chunk = layout_.bounds.sizes.outputs;

@@ -1,5 +1,5 @@
-// A loaded model: planned memory taken, weights placed, steps run. One thread steps; nothing is allocated after construction
-// (but panels built by pack_pending, whose memory is in the plan).
+// A loaded model: planned memory taken, weights placed, steps run. One thread steps; nothing is allocated after
+// construction (but panels built by pack_pending, whose memory is in the plan).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -16,16 +16,17 @@ namespace tenon::runtime {
 
 // Tokens of one sequence to run in a step, appended to what the sequence holds.
 struct BatchItem {
-  int64_t sequence = 0;                // slot, below max_sequences
+  int64_t sequence = 0;  // slot, below max_sequences
   std::span<const int32_t> tokens;
-  int64_t prompt_length = 0;           // of the whole prompt (rope regimes); 0: not known, length after this step
+  int64_t prompt_length = 0;  // of the whole prompt (rope regimes); 0: not known, length after this step
   enum class Outputs { none, last, all } outputs = Outputs::last;
 };
 
 struct StepOutput {
-  size_t item = 0;   // index in the batch
-  int64_t row = 0;   // index in the item's tokens
-  int64_t index = 0; // index among the outputs of this call's chunk: the row of hidden() values with an `outputs` dimension
+  size_t item = 0;  // index in the batch
+  int64_t row = 0;  // index in the item's tokens
+  int64_t index =
+      0;  // index among the outputs of this call's chunk: the row of hidden() values with an `outputs` dimension
   std::span<float> logits;  // the sink may change them
 };
 
@@ -38,7 +39,8 @@ class Engine {
  public:
   // Takes the memory of a plan that fits (plan_fitting), places weights. Throws Error.
   Engine(std::shared_ptr<const models::Model> model, Layout layout);
-  Engine(std::shared_ptr<const models::Model> model, const RunOptions& options) : Engine(model, plan_fitting(*model, options)) {}
+  Engine(std::shared_ptr<const models::Model> model, const RunOptions& options)
+      : Engine(model, plan_fitting(*model, options)) {}
   ~Engine();
 
   const models::Model& model() const { return *model_; }
@@ -52,16 +54,17 @@ class Engine {
 
   int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
   void reset(int64_t sequence) noexcept;  // forgets a sequence and frees its blocks
-  // A sequence may not simply grow past this many tokens: longrope changes all frequencies there, so the step that crosses
-  // must be a prefill of everything after reset(). 0: no such length.
+  // A sequence may not simply grow past this many tokens: longrope changes all frequencies there, so the step that
+  // crosses must be a prefill of everything after reset(). 0: no such length.
   int64_t rope_boundary() const { return rope_boundary_; }
 
-  // Runs a batch. Preconditions (checked, Error{internal}): rows within max_rows(), distinct sequences, tokens within the
-  // vocabulary, lengths within context(). Returns false, with nothing changed, when the KV pool has too few free blocks.
-  // `sink` gets the wanted logits in batch order; the span is valid during the call only.
+  // Runs a batch. Preconditions (checked, Error{internal}): rows within max_rows(), distinct sequences, tokens within
+  // the vocabulary, lengths within context(). Returns false, with nothing changed, when the KV pool has too few free
+  // blocks. `sink` gets the wanted logits in batch order; the span is valid during the call only.
   bool step(std::span<const BatchItem> batch, FunctionRef<void(const StepOutput&)> sink);
 
-  // Values of the last step's rows for an output like "hidden.3" ([rows, n], batch order); empty when the graph has none.
+  // Values of the last step's rows for an output like "hidden.3" ([rows, n], batch order); empty when the graph has
+  // none.
   std::span<const float> hidden(int32_t output_node) const;
   const graph::Graph& graph() const { return executor_->graph(); }
   int64_t last_rows() const { return step_.rows; }
@@ -91,8 +94,8 @@ class Engine {
 
   std::span<int32_t> tokens_, positions_, output_rows_;
   std::span<uint64_t> sampler_scratch_;
-  std::vector<BlockPool> pools_;           // by group
-  std::vector<int64_t> lengths_;           // by sequence
+  std::vector<BlockPool> pools_;  // by group
+  std::vector<int64_t> lengths_;  // by sequence
   std::vector<backend::SequenceRows> rows_;
   std::vector<std::vector<cpu::AttendSequence>> attend_;  // [group][item]
   std::vector<backend::KvView> states_;

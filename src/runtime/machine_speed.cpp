@@ -25,12 +25,15 @@ MachineSpeed measure_machine(ThreadPool& threads) {
     threads.parallel_for(static_cast<int64_t>(kBytes) / kPiece, 8, [&](int64_t b, int64_t e, int) {
       sink += cpu::read_all(region.data() + b * kPiece, (e - b) * kPiece);
     });
-    speed.read_bytes_per_s = std::max(speed.read_bytes_per_s, static_cast<double>(kBytes) / std::chrono::duration<double>(Clock::now() - start).count());
+    speed.read_bytes_per_s =
+        std::max(speed.read_bytes_per_s,
+                 static_cast<double>(kBytes) / std::chrono::duration<double>(Clock::now() - start).count());
     constexpr int64_t kRounds = 200000;
     start = Clock::now();
     std::atomic<int64_t> flops{0};
     threads.parallel_for(threads.size(), 1, [&](int64_t, int64_t, int) { flops += cpu::multiply_add_rounds(kRounds); });
-    speed.f32_flops = std::max(speed.f32_flops, static_cast<double>(flops.load()) / std::chrono::duration<double>(Clock::now() - start).count());
+    speed.f32_flops = std::max(speed.f32_flops, static_cast<double>(flops.load()) /
+                                                    std::chrono::duration<double>(Clock::now() - start).count());
   }
   return speed;
 }

@@ -17,9 +17,9 @@ using graph::as;
 namespace {
 
 // Anonymous memory of the program itself before a model is opened, and per node of a graph (measured, rounded up).
-constexpr uint64_t kProgramBytes = 3 << 20;
+constexpr uint64_t kProgramBytes = 3 << 19;
 constexpr uint64_t kThreadBytes = 64 << 10;
-constexpr uint64_t kNodeBytes = 2 << 10;
+constexpr uint64_t kNodeBytes = 1 << 10;
 constexpr uint64_t kTensorBytes = 512;
 
 bool is_matrix_use(const graph::Node& user, size_t input) {
@@ -65,8 +65,7 @@ struct Planner {
   graph::Graph graph;
   int64_t vocab;
 
-  Planner(const models::Model& m, const RunOptions& o)
-      : model(m), options(o), device(backend::device_named(o.device)) {
+  Planner(const models::Model& m, const RunOptions& o) : model(m), options(o), device(backend::device_named(o.device)) {
     check_options(o);
     if (options.threads == 0) options.threads = choose_threads().threads;
     if (options.prefill_chunk == 0) options.prefill_chunk = options.max_batch_tokens;
@@ -135,7 +134,8 @@ struct Planner {
     graph::Graph held = graph;
     for (const WeightPlan& w : l.weights) held.nodes[w.node].type.dtype = w.dtype;
     for (size_t i = 0; i < held.nodes.size(); ++i)
-      if (!graph::is_leaf(held.nodes[i].op)) l.scratch_bytes = std::max(l.scratch_bytes, device.scratch_bytes(held, i, l.bounds));
+      if (!graph::is_leaf(held.nodes[i].op))
+        l.scratch_bytes = std::max(l.scratch_bytes, device.scratch_bytes(held, i, l.bounds));
     l.graph = std::move(held);
     m.temporary = l.scratch_bytes;
 
@@ -143,7 +143,8 @@ struct Planner {
     m.overhead = kProgramBytes + kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
                  kNodeBytes * graph.nodes.size() + kTensorBytes * model.checkpoint().tensors().size();
     // The tokenizer is read while the other memory is still untouched; only what goes beyond that is extra.
-    uint64_t loading = options.tokenizer_loading_bytes - std::min(options.tokenizer_loading_bytes, options.tokenizer_bytes);
+    uint64_t loading =
+        options.tokenizer_loading_bytes - std::min(options.tokenizer_loading_bytes, options.tokenizer_bytes);
     uint64_t idle = m.state + m.activations + m.io + m.temporary + m.weights;
     if (loading > idle) m.temporary += loading - idle;
     m.peak = m.total() + m.mapped + largest_packed;
@@ -166,7 +167,8 @@ struct Planner {
       l.group_of_state.push_back(it->second);
       cpu::KvShape shape{options.kv, s.kv_heads, s.head_dim};
       l.kv_shapes.push_back(shape);
-      l.memory.state += cut_size(checked_mul(static_cast<uint64_t>(l.groups[it->second].blocks), cpu::kv_block_bytes(shape), "KV pool"));
+      l.memory.state += cut_size(
+          checked_mul(static_cast<uint64_t>(l.groups[it->second].blocks), cpu::kv_block_bytes(shape), "KV pool"));
     }
   }
 };
@@ -187,8 +189,8 @@ Layout plan_layout(const models::Model& model, const RunOptions& options) {
   Planner planner(model, options);
   int64_t own = model.dimensions().context;
   if (options.context > own)
-    fail(ErrorCode::invalid_argument, "--context {} is beyond what {} was made for ({} tokens); use at most that", options.context,
-         printable(model.path().string(), 200), own);
+    fail(ErrorCode::invalid_argument, "--context {} is beyond what {} was made for ({} tokens); use at most that",
+         options.context, printable(model.path().string(), 200), own);
   if (options.context > 0) return planner.plan(options.context);
   Layout l = planner.plan(own);
   if (l.memory.fits()) return l;
@@ -213,7 +215,8 @@ void require_fit(const models::Model& model, const RunOptions& options, const La
   if (m.fits()) return;
   std::string advice;
   auto add = [&](std::string text) { advice += (advice.empty() ? "" : "; ") + text; };
-  if (int64_t n = max_context(model, options); n >= 256 && n < layout.options.context) add(fmt::format("--context {} fits", n));
+  if (int64_t n = max_context(model, options); n >= 256 && n < layout.options.context)
+    add(fmt::format("--context {} fits", n));
   if (layout.options.kv != cpu::KvType::q8 && !options.compute_f32) {
     RunOptions smaller = options;
     smaller.kv = cpu::KvType::q8;

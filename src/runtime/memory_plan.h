@@ -11,14 +11,14 @@
 namespace tenon::runtime {
 
 struct MemoryPlan {
-  uint64_t weights = 0;      // panels, converted and small weights
-  uint64_t state = 0;        // KV
+  uint64_t weights = 0;  // panels, converted and small weights
+  uint64_t state = 0;    // KV
   uint64_t activations = 0;
-  uint64_t io = 0;           // step inputs, sampler
-  uint64_t temporary = 0;    // kernels' scratch, load-time excess
-  uint64_t overhead = 0;     // program, tokenizer, graph
-  uint64_t mapped = 0;       // file pages the run reads
-  uint64_t peak = 0;         // most of anonymous and mapped at any moment
+  uint64_t io = 0;         // step inputs, sampler
+  uint64_t temporary = 0;  // kernels' scratch, load-time excess
+  uint64_t overhead = 0;   // program, tokenizer, graph
+  uint64_t mapped = 0;     // file pages the run reads
+  uint64_t peak = 0;       // most of anonymous and mapped at any moment
   uint64_t limit = 0;
   uint64_t total() const { return weights + state + activations + io + temporary + overhead; }
   bool fits() const { return peak <= limit; }

@@ -12,21 +12,21 @@ namespace tenon::runtime {
 enum class Pack { off, load, later };
 
 struct RunOptions {
-  int threads = 0;                     // 0: by the machine
-  int64_t context = 0;                 // tokens per sequence; 0: the model's, or the largest that fits
+  int threads = 0;      // 0: by the machine
+  int64_t context = 0;  // tokens per sequence; 0: the model's, or the largest that fits
   int64_t max_sequences = 1;
-  int64_t max_batch_tokens = 512;      // rows of a step
-  int64_t prefill_chunk = 0;           // prompt tokens of one sequence in a step; 0: max_batch_tokens
-  int64_t kv_tokens = 0;               // tokens of KV kept in all; 0: max_sequences * context
+  int64_t max_batch_tokens = 512;  // rows of a step
+  int64_t prefill_chunk = 0;       // prompt tokens of one sequence in a step; 0: max_batch_tokens
+  int64_t kv_tokens = 0;           // tokens of KV kept in all; 0: max_sequences * context
   cpu::KvType kv = cpu::KvType::bf16;
-  std::optional<DType> weights;        // load matrices at this precision
-  bool compute_f32 = false;            // weights decoded to f32, activations and KV in f32
+  std::optional<DType> weights;  // load matrices at this precision
+  bool compute_f32 = false;      // weights decoded to f32, activations and KV in f32
   Pack pack = Pack::later;
-  bool prefault = false;               // touch all planned memory at load
-  uint64_t memory = 0;                 // limit on the plan's peak; 0: what the machine has free
-  bool hidden_states = false;          // every layer's output is kept
-  bool all_logits = false;             // logits of whole prompts are wanted (forward, eval): larger chunks of outputs
-  uint64_t tokenizer_bytes = 0;        // heap of a loaded tokenizer, part of the overhead
+  bool prefault = false;                 // touch all planned memory at load
+  uint64_t memory = 0;                   // limit on the plan's peak; 0: what the machine has free
+  bool hidden_states = false;            // every layer's output is kept
+  bool all_logits = false;               // logits of whole prompts are wanted (forward, eval): larger chunks of outputs
+  uint64_t tokenizer_bytes = 0;          // heap of a loaded tokenizer, part of the overhead
   uint64_t tokenizer_loading_bytes = 0;  // and its most while it is read, before anything else is touched
   std::string device = "cpu";
 };

@@ -52,7 +52,8 @@ void SamplingOptions::check() const {
   require(top_p > 0 && top_p <= 1, "top_p", top_p, "more than 0, at most 1");
   require(min_p >= 0 && min_p <= 1, "min_p", min_p, "0 to 1");
   require(typical_p > 0 && typical_p <= 1, "typical_p", typical_p, "more than 0, at most 1");
-  require(repetition_penalty > 0 && std::isfinite(repetition_penalty), "repetition_penalty", repetition_penalty, "more than 0");
+  require(repetition_penalty > 0 && std::isfinite(repetition_penalty), "repetition_penalty", repetition_penalty,
+          "more than 0");
   require(std::abs(presence_penalty) <= 100, "presence_penalty", presence_penalty, "-100 to 100");
   require(std::abs(frequency_penalty) <= 100, "frequency_penalty", frequency_penalty, "-100 to 100");
 }
@@ -60,13 +61,15 @@ void SamplingOptions::check() const {
 Sampler::Sampler(SamplingOptions options, int64_t vocab, std::span<uint64_t> scratch) : options_(std::move(options)) {
   options_.check();
   for (const auto& [id, bias] : options_.logit_bias)
-    if (id < 0 || id >= vocab) fail(ErrorCode::invalid_argument, "logit_bias names token {}, the vocabulary has {}", id, vocab);
+    if (id < 0 || id >= vocab)
+      fail(ErrorCode::invalid_argument, "logit_bias names token {}, the vocabulary has {}", id, vocab);
   auto n = static_cast<size_t>(vocab);
   TENON_CHECK(scratch.size() >= 2 * n);
   keys_ = scratch.subspan(0, n);
   spare_ = scratch.subspan(n, n);
   if (options_.temperature > 0) probabilities_.resize(n);
-  if (options_.repetition_penalty != 1 || options_.presence_penalty != 0 || options_.frequency_penalty != 0) counts_.resize(n);
+  if (options_.repetition_penalty != 1 || options_.presence_penalty != 0 || options_.frequency_penalty != 0)
+    counts_.resize(n);
 }
 
 void Sampler::penalise(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output) {
@@ -105,17 +108,21 @@ size_t Sampler::sort_candidates(std::span<const float> logits) {
   return k > 0 ? std::min(k, logits.size()) : logits.size();
 }
 
-int32_t Sampler::next(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output, uint32_t choice) {
+int32_t Sampler::next(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output,
+                      uint32_t choice) {
   for (const auto& [id, bias] : options_.logit_bias) logits[static_cast<size_t>(id)] += bias;
   penalise(logits, prompt, output);
-  if (options_.temperature == 0) return static_cast<int32_t>(cpu::argmax(logits.data(), static_cast<int64_t>(logits.size())));
+  if (options_.temperature == 0)
+    return static_cast<int32_t>(cpu::argmax(logits.data(), static_cast<int64_t>(logits.size())));
 
   size_t n = sort_candidates(logits);
   double top = logit_of(keys_[0]);
   if (!(top > -std::numeric_limits<double>::infinity())) return id_of(keys_[0]);
   // Unnormalised probabilities of the first n candidates and their sum.
   double sum = 0;
-  auto resum = [&] { sum = std::accumulate(probabilities_.begin(), probabilities_.begin() + static_cast<ptrdiff_t>(n), 0.0); };
+  auto resum = [&] {
+    sum = std::accumulate(probabilities_.begin(), probabilities_.begin() + static_cast<ptrdiff_t>(n), 0.0);
+  };
   for (size_t i = 0; i < n; ++i) {
     double x = logit_of(keys_[i]);
     probabilities_[i] = std::isnan(x) ? 0 : std::exp((x - top) / options_.temperature);

@@ -1,5 +1,6 @@
-// Choosing the next token. Order: logit bias; repetition, presence, frequency penalties; temperature; top-k, top-p, min-p,
-// typical-p, each on what the one before left, renormalised. Candidates are sorted by logit, then lower id; sums are f64 in that order.
+// Choosing the next token. Order: logit bias; repetition, presence, frequency penalties; temperature; top-k, top-p,
+// min-p, typical-p, each on what the one before left, renormalised. Candidates are sorted by logit, then lower id; sums
+// are f64 in that order.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -15,7 +16,7 @@ struct SamplingOptions {
   double top_p = 1;
   double min_p = 0;
   double typical_p = 1;
-  double repetition_penalty = 1;  // prompt and output (Keskar et al. 2019)
+  double repetition_penalty = 1;                       // prompt and output (Keskar et al. 2019)
   double presence_penalty = 0, frequency_penalty = 0;  // output only
   std::vector<std::pair<int32_t, float>> logit_bias;
   uint64_t seed = 0;
@@ -28,8 +29,10 @@ class Sampler {
   // Allocates all it needs for this vocabulary. `scratch`: 2 * vocab entries, kept.
   Sampler(SamplingOptions options, int64_t vocab, std::span<uint64_t> scratch);
 
-  // `logits` is changed. `prompt` and `output` are the tokens so far; the draw is keyed by (seed, choice, output length).
-  int32_t next(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output, uint32_t choice = 0);
+  // `logits` is changed. `prompt` and `output` are the tokens so far; the draw is keyed by (seed, choice, output
+  // length).
+  int32_t next(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output,
+               uint32_t choice = 0);
 
  private:
   void penalise(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output);

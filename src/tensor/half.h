@@ -1,4 +1,5 @@
-// Small floats: exact widening and round-to-nearest-even narrowing, by value, one generic routine over (exponent, mantissa) widths.
+// Small floats: exact widening and round-to-nearest-even narrowing, by value, one generic routine over (exponent,
+// mantissa) widths.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -27,10 +28,10 @@ inline float f16_to_f32(uint16_t h) {
 
 // What a format does with exponent and mantissa all ones, and beyond its largest value.
 enum class Specials : uint8_t {
-  ieee,     // infinities and NaNs in the top exponent
-  fn,       // no infinity; only the all-ones code is NaN (E4M3FN)
-  fnuz,     // no infinity, no negative zero; the code of -0 is NaN
-  none,     // every code is a number (F6, F4)
+  ieee,  // infinities and NaNs in the top exponent
+  fn,    // no infinity; only the all-ones code is NaN (E4M3FN)
+  fnuz,  // no infinity, no negative zero; the code of -0 is NaN
+  none,  // every code is a number (F6, F4)
 };
 
 struct SmallFloat {
@@ -60,11 +61,13 @@ inline float small_to_f32(SmallFloat f, uint32_t code) {
     return negative ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
   }
   float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), 1 - f.bias - f.mantissa_bits)
-                              : std::ldexp(static_cast<float>(mantissa + mantissas), static_cast<int>(exponent) - f.bias - f.mantissa_bits);
+                              : std::ldexp(static_cast<float>(mantissa + mantissas),
+                                           static_cast<int>(exponent) - f.bias - f.mantissa_bits);
   return negative ? -value : value;
 }
 
-// Nearest code, ties to even. Overflow: infinity or NaN where the format has one, else the largest value; `saturate` always the largest.
+// Nearest code, ties to even. Overflow: infinity or NaN where the format has one, else the largest value; `saturate`
+// always the largest.
 inline uint32_t f32_to_small(SmallFloat f, float x, bool saturate = false) {
   const uint32_t mantissas = 1u << f.mantissa_bits, exponents = 1u << f.exponent_bits, top = exponents - 1;
   const uint32_t sign = std::signbit(x) ? 1u << (f.exponent_bits + f.mantissa_bits) : 0;
@@ -75,9 +78,10 @@ inline uint32_t f32_to_small(SmallFloat f, float x, bool saturate = false) {
                        : f.specials == Specials::fn   ? (exponents << f.mantissa_bits) - 1
                        : f.specials == Specials::fnuz ? 1u << (f.exponent_bits + f.mantissa_bits)
                                                       : largest;
-  const uint32_t overflow = f.specials == Specials::ieee ? sign | top << f.mantissa_bits
+  const uint32_t overflow = f.specials == Specials::ieee   ? sign | top << f.mantissa_bits
                             : f.specials == Specials::none ? sign | largest
-                            : f.specials == Specials::fnuz ? nan : sign | nan;
+                            : f.specials == Specials::fnuz ? nan
+                                                           : sign | nan;
   if (std::isnan(x)) return f.specials == Specials::fnuz ? nan : sign | nan;
   double a = std::abs(static_cast<double>(x));
   if (std::isinf(x)) return saturate ? sign | largest : overflow;
@@ -85,12 +89,14 @@ inline uint32_t f32_to_small(SmallFloat f, float x, bool saturate = false) {
   int exponent;
   std::frexp(a, &exponent);  // a = m * 2^exponent, m in [0.5, 1)
   int unit = std::max(exponent - 1, 1 - f.bias) - f.mantissa_bits;
-  double scaled = std::ldexp(a, -unit);          // exact; the integer part is the code's significand
-  double rounded = std::nearbyint(scaled);       // the default mode: ties to even
+  double scaled = std::ldexp(a, -unit);     // exact; the integer part is the code's significand
+  double rounded = std::nearbyint(scaled);  // the default mode: ties to even
   auto significand = static_cast<uint64_t>(rounded);
   // A significand of 2 * mantissas moves to the next exponent by itself.
   int64_t biased = unit + f.mantissa_bits + f.bias;  // of significands in [mantissas, 2 * mantissas)
-  uint64_t code = significand < mantissas ? significand : ((static_cast<uint64_t>(biased) << f.mantissa_bits) + (significand - mantissas));
+  uint64_t code = significand < mantissas
+                      ? significand
+                      : ((static_cast<uint64_t>(biased) << f.mantissa_bits) + (significand - mantissas));
   if (code > largest) return saturate ? sign | largest : overflow;
   if (code == 0 && f.specials == Specials::fnuz) return 0;
   return sign | static_cast<uint32_t>(code);
@@ -107,8 +113,8 @@ inline float e8m0_to_f32(uint8_t code) {
   return code == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<uint32_t>(code) << 23);
 }
 
-// Nearest power of two as ml_dtypes rounds: halfway goes up, below the smallest normal float anything over 2^-127 does too.
-// What is not positive and finite is NaN.
+// Nearest power of two as ml_dtypes rounds: halfway goes up, below the smallest normal float anything over 2^-127 does
+// too. What is not positive and finite is NaN.
 inline uint8_t f32_to_e8m0(float x) {
   auto bits = std::bit_cast<uint32_t>(x);
   if (!(x > 0) || std::isinf(x)) return 255;

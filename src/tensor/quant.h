@@ -9,7 +9,8 @@
 
 namespace tenon {
 
-// Decodes `n` elements (a multiple of the block) at `src` (no alignment needed) to `dst`. Throws nothing: is_float(dtype) must hold.
+// Decodes `n` elements (a multiple of the block) at `src` (no alignment needed) to `dst`. Throws nothing:
+// is_float(dtype) must hold.
 void decode(DType dtype, const std::byte* src, float* dst, int64_t n) noexcept;
 
 // Encodes `n` floats to f32, f16 or bf16 (round to nearest even; the only targets `--weights` has so far).

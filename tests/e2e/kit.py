@@ -37,7 +37,8 @@ for root in (kit / "llm", kit / "formats/gguf_models"):
     names = [n for n in cases]
     others = [f"!{n}" for n in left_out if any(c in n for c in cases)]
     run("llm.py", root, *names, *others)
-run("text.py", kit)
+# One of the snippets in jinja_features prints a Python object's address, which no engine can match; tests/text has all the others.
+run("text.py", kit, "tokenizers", "chat_templates", "!jinja_features")
 print("not claimed by this build: " + ", ".join(left_out))
 print(f"kit: {'all passed' if not failed else 'FAILED in ' + ', '.join(failed)}")
 sys.exit(1 if failed else 0)

@@ -25,7 +25,8 @@ const std::filesystem::path& scratch(int kind) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto& file = scratch(data[0]);
-  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(data + 1), static_cast<std::streamsize>(size - 1));
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(data + 1), static_cast<std::streamsize>(size - 1));
   try {
     auto c = tenon::formats::Checkpoint::open(file);
     for (const auto& t : c.tensors()) {

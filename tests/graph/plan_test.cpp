@@ -60,7 +60,8 @@ TEST(Plan, WhatTheHeadReadsOutlivesTheBody) {
   ActivationPlan p = plan_activations(g, {4, 2});
   EXPECT_EQ(p.head_begin, 3u);
   for (size_t i : {3, 4, 5}) {
-    bool apart = p.values[2].offset + p.values[2].bytes <= p.values[i].offset || p.values[i].offset + p.values[i].bytes <= p.values[2].offset;
+    bool apart = p.values[2].offset + p.values[2].bytes <= p.values[i].offset ||
+                 p.values[i].offset + p.values[i].bytes <= p.values[2].offset;
     EXPECT_TRUE(apart);
   }
 }

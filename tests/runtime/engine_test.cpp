@@ -1,4 +1,5 @@
-// The engine on tiny real checkpoints: reference logits, the same bits whatever the batch, chunk, threads, packing; no allocation.
+// The engine on tiny real checkpoints: reference logits, the same bits whatever the batch, chunk, threads, packing; no
+// allocation.
 #include "runtime/engine.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,8 @@ std::vector<std::vector<float>> logits(Engine& e, const std::vector<Ids>& prompt
     for (size_t i = 0; i < prompts.size(); ++i) {
       auto n = std::min({chunk, static_cast<int64_t>(prompts[i].size()) - done[i], e.max_rows() - rows});
       if (n <= 0) continue;
-      batch.push_back({static_cast<int64_t>(i), std::span(prompts[i]).subspan(static_cast<size_t>(done[i]), static_cast<size_t>(n)),
+      batch.push_back({static_cast<int64_t>(i),
+                       std::span(prompts[i]).subspan(static_cast<size_t>(done[i]), static_cast<size_t>(n)),
                        static_cast<int64_t>(prompts[i].size()), BatchItem::Outputs::all});
       done[i] += n;
       rows += n;
@@ -62,7 +64,8 @@ RunOptions options(int64_t context, int64_t sequences = 1) {
 
 std::vector<std::string> all_models() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(test::golden("models"))) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(test::golden("models")))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -122,7 +125,8 @@ TEST_P(GoldenModel, SameInputSameBits) {
     Engine one(model, base);
     std::vector<std::vector<float>> want;
     for (const Ids& p : prompts) want.push_back(logits(one, {p}, 512)[0]);
-    for (int64_t chunk : {1, 7, 13}) EXPECT_TRUE(same(logits(one, {prompts[0]}, chunk)[0], want[0])) << "chunks of " << chunk;
+    for (int64_t chunk : {1, 7, 13})
+      EXPECT_TRUE(same(logits(one, {prompts[0]}, chunk)[0], want[0])) << "chunks of " << chunk;
     RunOptions single = base;
     single.threads = 1;
     Engine one_thread(model, single);
@@ -138,7 +142,8 @@ TEST_P(GoldenModel, SameInputSameBits) {
     Engine batch(model, many);
     for (int64_t chunk : {512, 9}) {
       auto got = logits(batch, prompts, chunk);
-      for (size_t i = 0; i < prompts.size(); ++i) EXPECT_TRUE(same(got[i], want[i])) << "in a batch, prompt " << i << " chunk " << chunk;
+      for (size_t i = 0; i < prompts.size(); ++i)
+        EXPECT_TRUE(same(got[i], want[i])) << "in a batch, prompt " << i << " chunk " << chunk;
     }
   }
 }

@@ -14,7 +14,8 @@ TEST(RingBlocks, CoversWindowAndChunkWhereverTheyBegin) {
   for (int64_t window : {1, 8, 31, 32, 33, 512})
     for (int64_t chunk : {1, 7, 64, 512}) {
       int64_t ring = ring_blocks(window, 1 << 20, chunk);
-      // The blocks a chunk touches, from the first position its first row sees to its last row, must all differ in the ring.
+      // The blocks a chunk touches, from the first position its first row sees to its last row, must all differ in the
+      // ring.
       for (int64_t begin = 0; begin < 4 * cpu::kKvBlock; ++begin) {
         int64_t low = std::max<int64_t>(0, begin - (window - 1)), high = begin + chunk - 1;
         EXPECT_LE(high / cpu::kKvBlock - low / cpu::kKvBlock + 1, ring) << window << " " << chunk << " " << begin;
@@ -36,8 +37,10 @@ TEST(BlockPool, RandomOperationsKeepBlocksApart) {
     } else {
       int64_t want = length[static_cast<size_t>(s)] + static_cast<int64_t>(rng() % 100);
       int64_t before = pool.free_blocks();
-      if (pool.grow(s, want)) length[static_cast<size_t>(s)] = want;
-      else EXPECT_EQ(pool.free_blocks(), 0) << before;
+      if (pool.grow(s, want))
+        length[static_cast<size_t>(s)] = want;
+      else
+        EXPECT_EQ(pool.free_blocks(), 0) << before;
     }
     std::set<int32_t> seen;
     int64_t used = 0;

@@ -27,7 +27,8 @@ std::map<int32_t, int> draws(const SamplingOptions& base, std::vector<float> log
 // Known-answer vectors of the Random123 distribution (kat_vectors, philox4x32 10 rounds).
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -55,7 +56,8 @@ TEST(Sampler, FrequenciesFollowTheSoftmax) {
 
 TEST(Sampler, FiltersKeepTheirSupport) {
   std::vector<float> logits(100);
-  for (size_t i = 0; i < logits.size(); ++i) logits[i] = std::log(static_cast<float>(100 - i));  // p(i) = (100 - i) / 5050
+  for (size_t i = 0; i < logits.size(); ++i)
+    logits[i] = std::log(static_cast<float>(100 - i));  // p(i) = (100 - i) / 5050
   auto most = [&](const SamplingOptions& o) { return draws(o, logits, 3000).rbegin()->first; };
   SamplingOptions k;
   k.top_k = 5;

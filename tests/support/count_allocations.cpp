@@ -1,5 +1,5 @@
-// Counts every operator new of the program that links this file. A file of its own: inlined into callers, GCC would warn that
-// memory of `new` is freed.
+// Counts every operator new of the program that links this file. A file of its own: inlined into callers, GCC would
+// warn that memory of `new` is freed.
 #include "support/count_allocations.h"
 
 #include <atomic>

@@ -22,13 +22,14 @@ Isa choose() {
   if (forced.empty()) return available.back();
   for (Isa l : available)
     if (name(l) == forced) return l;
-  fail(ErrorCode::invalid_argument, "TENON_ISA={} is not available here; this build and machine have: {}", printable(forced), list_of(available));
+  fail(ErrorCode::invalid_argument, "TENON_ISA={} is not available here; this build and machine have: {}",
+       printable(forced), list_of(available));
 }
 
 std::atomic<int> g_forced{-1};
 
-// Highway picks the best of the targets it is told of, so it is told of one per level: bits follow the level, not the machine. (The
-// baseline's two, SSSE3 and scalar code, have the same bits; there is no SSE2 target.)
+// Highway picks the best of the targets it is told of, so it is told of one per level: bits follow the level, not the
+// machine. (The baseline's two, SSSE3 and scalar code, have the same bits; there is no SSE2 target.)
 void tell_highway(Isa level) {
 #if defined(__x86_64__)
   int64_t targets = HWY_STATIC_TARGET;
@@ -79,7 +80,8 @@ void force_isa(Isa level) {
       tell_highway(level);
       return;
     }
-  fail(ErrorCode::invalid_argument, "{} is not available here; this machine has: {}", name(level), list_of(available_isas()));
+  fail(ErrorCode::invalid_argument, "{} is not available here; this machine has: {}", name(level),
+       list_of(available_isas()));
 }
 
 }  // namespace tenon::cpu

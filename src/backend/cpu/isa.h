@@ -7,9 +7,10 @@ namespace tenon::cpu {
 
 enum class Isa { baseline, avx2, avx512, amx };
 
-// The level in force. The first call also tells Highway's dispatch, so it comes before any vector kernel (device_named() does it).
+// The level in force. The first call also tells Highway's dispatch, so it comes before any vector kernel
+// (device_named() does it).
 Isa isa();
-void force_isa(Isa level);         // tests; throws Error{invalid_argument} when the machine lacks it
+void force_isa(Isa level);          // tests; throws Error{invalid_argument} when the machine lacks it
 std::vector<Isa> available_isas();  // ascending
 std::string name(Isa level);
 

@@ -37,7 +37,8 @@ void embedding(const Embedding&, const KernelArgs& a) noexcept {
 
 void linear(const Linear& op, const KernelArgs& a) noexcept {
   const Operand &x = a.inputs[0], &w = a.inputs[1];
-  cpu::LinearWeight weight{w.dtype, op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, w.panels, op.in_out};
+  cpu::LinearWeight weight{w.dtype,  op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, w.panels,
+                           op.in_out};
   cpu::LinearCall call;
   call.x = x.f32();
   call.m = x.rows * (x.features / x.last);
@@ -61,21 +62,23 @@ void rms_norm(const RmsNorm& op, const KernelArgs& a) noexcept {
 void layer_norm(const LayerNorm& op, const KernelArgs& a) noexcept {
   const Operand& x = a.inputs[0];
   each_row(a, x.rows * (x.features / x.last), x.last, [&](int64_t r) {
-    cpu::layer_norm(x.f32() + r * x.last, a.inputs[1].f32(), a.inputs[2].f32(), op.eps, a.output.f32() + r * x.last, x.last);
+    cpu::layer_norm(x.f32() + r * x.last, a.inputs[1].f32(), a.inputs[2].f32(), op.eps, a.output.f32() + r * x.last,
+                    x.last);
   });
 }
 
 void rope_table(const RopeTable& op, const KernelArgs& a) noexcept {
   each_row(a, a.output.rows, 64 * a.output.features, [&](int64_t r) {
-    fill_rope_row(op.spec, a.inputs[0].i32()[r], rope_length(*a.step, r, a.inputs[0].i32()[r]), a.output.f32() + r * a.output.features);
+    fill_rope_row(op.spec, a.inputs[0].i32()[r], rope_length(*a.step, r, a.inputs[0].i32()[r]),
+                  a.output.f32() + r * a.output.features);
   });
 }
 
 void rope(const Rope& op, const KernelArgs& a) noexcept {
   const Operand &x = a.inputs[0], &table = a.inputs[1];
   each_row(a, x.rows, x.features, [&](int64_t r) {
-    cpu::rope(x.f32() + r * x.features, table.f32() + r * table.last, op.interleaved, table.last, x.features / x.last, x.last,
-              a.output.f32() + r * x.features);
+    cpu::rope(x.f32() + r * x.features, table.f32() + r * table.last, op.interleaved, table.last, x.features / x.last,
+              x.last, a.output.f32() + r * x.features);
   });
 }
 
@@ -115,10 +118,13 @@ void gated(const Gated& op, const KernelArgs& a) noexcept {
   });
 }
 void add(const Add&, const KernelArgs& a) noexcept {
-  pointwise(a, [&](int64_t i, int64_t n) { cpu::add(a.inputs[0].f32() + i, a.inputs[1].f32() + i, a.output.f32() + i, n); });
+  pointwise(
+      a, [&](int64_t i, int64_t n) { cpu::add(a.inputs[0].f32() + i, a.inputs[1].f32() + i, a.output.f32() + i, n); });
 }
 void multiply(const Multiply&, const KernelArgs& a) noexcept {
-  pointwise(a, [&](int64_t i, int64_t n) { cpu::multiply(a.inputs[0].f32() + i, a.inputs[1].f32() + i, a.output.f32() + i, n); });
+  pointwise(a, [&](int64_t i, int64_t n) {
+    cpu::multiply(a.inputs[0].f32() + i, a.inputs[1].f32() + i, a.output.f32() + i, n);
+  });
 }
 void scale(const Scale& op, const KernelArgs& a) noexcept {
   pointwise(a, [&](int64_t i, int64_t n) { cpu::scale(a.inputs[0].f32() + i, op.factor, a.output.f32() + i, n); });
@@ -130,7 +136,8 @@ void softcap(const Softcap& op, const KernelArgs& a) noexcept {
 void select_rows(const SelectRows&, const KernelArgs& a) noexcept {
   const Operand& x = a.inputs[0];
   for (int64_t r = 0; r < a.output.rows; ++r)
-    std::memcpy(a.output.f32() + r * x.features, x.f32() + a.inputs[1].i32()[r] * x.features, static_cast<size_t>(x.features) * 4);
+    std::memcpy(a.output.f32() + r * x.features, x.f32() + a.inputs[1].i32()[r] * x.features,
+                static_cast<size_t>(x.features) * 4);
 }
 
 void slice(const Slice& op, const KernelArgs& a) noexcept {
@@ -141,10 +148,14 @@ void slice(const Slice& op, const KernelArgs& a) noexcept {
 }
 
 constexpr Kernel kKernels[] = {
-    on<Embedding, embedding>(), on<Linear, linear>(),     on<RmsNorm, rms_norm>(),       on<LayerNorm, layer_norm>(),
-    on<RopeTable, rope_table>(), on<Rope, rope>(),        on<Attend, attend>(),          on<Activate, activate>(),
-    on<Gated, gated>(),         on<Add, add>(),           on<Multiply, multiply>(),      on<Scale, scale>(),
-    on<Softcap, softcap>(),     on<SelectRows, select_rows>(), on<Slice, slice>(),
+    on<Embedding, embedding>(),  on<Linear, linear>(),
+    on<RmsNorm, rms_norm>(),     on<LayerNorm, layer_norm>(),
+    on<RopeTable, rope_table>(), on<Rope, rope>(),
+    on<Attend, attend>(),        on<Activate, activate>(),
+    on<Gated, gated>(),          on<Add, add>(),
+    on<Multiply, multiply>(),    on<Scale, scale>(),
+    on<Softcap, softcap>(),      on<SelectRows, select_rows>(),
+    on<Slice, slice>(),
 };
 
 class CpuDevice final : public Device {

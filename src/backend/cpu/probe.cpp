@@ -36,7 +36,8 @@ __attribute__((target("avx512f"))) uint64_t read_avx512(const std::byte* data, i
     c = _mm512_xor_si512(c, _mm512_loadu_si512(data + i + 128));
     d = _mm512_xor_si512(d, _mm512_loadu_si512(data + i + 192));
   }
-  return static_cast<uint64_t>(_mm512_reduce_add_epi64(_mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d))));
+  return static_cast<uint64_t>(
+      _mm512_reduce_add_epi64(_mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d))));
 }
 
 __attribute__((target("avx2"))) uint64_t read_avx2(const std::byte* data, int64_t bytes) noexcept {

@@ -1,5 +1,6 @@
-// Opens a region compiled for one ISA level: define TENON_TARGET ("avx2,fma,f16c") or nothing for the baseline, then include. All
-// other headers come before it, so that no inline function of theirs is emitted with instructions the machine may lack.
+// Opens a region compiled for one ISA level: define TENON_TARGET ("avx2,fma,f16c") or nothing for the baseline, then
+// include. All other headers come before it, so that no inline function of theirs is emitted with instructions the
+// machine may lack.
 #if defined(TENON_TARGET)
 #define TENON_PRAGMA_TEXT(x) _Pragma(#x)
 #define TENON_PRAGMA(x) TENON_PRAGMA_TEXT(x)

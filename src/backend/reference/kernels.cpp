@@ -25,21 +25,24 @@ void embedding(const Embedding&, const KernelArgs& a) noexcept {
 
 void linear(const Linear& op, const KernelArgs& a) noexcept {
   const Operand &x = a.inputs[0], &w = a.inputs[1];
-  cpu::LinearWeight weight{w.dtype, op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, nullptr, op.in_out};
-  reference::linear(weight, {x.f32(), lines(x), x.last, a.output.f32(), a.output.last, a.inputs.size() > 2 ? a.inputs[2].f32() : nullptr,
-                             nullptr, a.step->f32_activations});
+  cpu::LinearWeight weight{w.dtype,  op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, nullptr,
+                           op.in_out};
+  reference::linear(weight, {x.f32(), lines(x), x.last, a.output.f32(), a.output.last,
+                             a.inputs.size() > 2 ? a.inputs[2].f32() : nullptr, nullptr, a.step->f32_activations});
 }
 
 void rms_norm(const RmsNorm& op, const KernelArgs& a) noexcept {
   const Operand& x = a.inputs[0];
   for (int64_t r = 0; r < lines(x); ++r)
-    reference::rms_norm(x.f32() + r * x.last, a.inputs.size() > 1 ? a.inputs[1].f32() : nullptr, op.offset, op.eps, a.output.f32() + r * x.last, x.last);
+    reference::rms_norm(x.f32() + r * x.last, a.inputs.size() > 1 ? a.inputs[1].f32() : nullptr, op.offset, op.eps,
+                        a.output.f32() + r * x.last, x.last);
 }
 
 void layer_norm(const LayerNorm& op, const KernelArgs& a) noexcept {
   const Operand& x = a.inputs[0];
   for (int64_t r = 0; r < lines(x); ++r)
-    reference::layer_norm(x.f32() + r * x.last, a.inputs[1].f32(), a.inputs[2].f32(), op.eps, a.output.f32() + r * x.last, x.last);
+    reference::layer_norm(x.f32() + r * x.last, a.inputs[1].f32(), a.inputs[2].f32(), op.eps,
+                          a.output.f32() + r * x.last, x.last);
 }
 
 void rope_table(const RopeTable& op, const KernelArgs& a) noexcept {
@@ -52,16 +55,16 @@ void rope_table(const RopeTable& op, const KernelArgs& a) noexcept {
 void rope(const Rope& op, const KernelArgs& a) noexcept {
   const Operand &x = a.inputs[0], &table = a.inputs[1];
   for (int64_t r = 0; r < x.rows; ++r)
-    reference::rope(x.f32() + r * x.features, table.f32() + r * table.last, op.interleaved, table.last, x.features / x.last, x.last,
-                    a.output.f32() + r * x.features);
+    reference::rope(x.f32() + r * x.features, table.f32() + r * table.last, op.interleaved, table.last,
+                    x.features / x.last, x.last, a.output.f32() + r * x.features);
 }
 
 void attend(const Attend& op, const KernelArgs& a) noexcept {
   const KvView& kv = a.step->states[static_cast<size_t>(op.state)];
   const Operand &q = a.inputs[0], &k = a.inputs[1], &v = a.inputs[2];
   reference::store_kv(kv.shape, kv.pool, k.f32(), k.features, v.f32(), v.features, kv.sequences);
-  reference::attend({kv.shape, q.features / q.last, op.scale, kv.window, op.softcap, q.f32(), q.features, a.output.f32(),
-                     a.output.features, kv.pool, kv.sequences, nullptr});
+  reference::attend({kv.shape, q.features / q.last, op.scale, kv.window, op.softcap, q.f32(), q.features,
+                     a.output.f32(), a.output.features, kv.pool, kv.sequences, nullptr});
 }
 
 void activate(const Activate& op, const KernelArgs& a) noexcept {
@@ -86,7 +89,8 @@ void softcap(const Softcap& op, const KernelArgs& a) noexcept {
 void select_rows(const SelectRows&, const KernelArgs& a) noexcept {
   const Operand& x = a.inputs[0];
   for (int64_t r = 0; r < a.output.rows; ++r)
-    for (int64_t i = 0; i < x.features; ++i) a.output.f32()[r * x.features + i] = x.f32()[a.inputs[1].i32()[r] * x.features + i];
+    for (int64_t i = 0; i < x.features; ++i)
+      a.output.f32()[r * x.features + i] = x.f32()[a.inputs[1].i32()[r] * x.features + i];
 }
 
 void slice(const Slice& op, const KernelArgs& a) noexcept {
@@ -96,10 +100,14 @@ void slice(const Slice& op, const KernelArgs& a) noexcept {
 }
 
 constexpr Kernel kKernels[] = {
-    on<Embedding, embedding>(), on<Linear, linear>(),     on<RmsNorm, rms_norm>(),       on<LayerNorm, layer_norm>(),
-    on<RopeTable, rope_table>(), on<Rope, rope>(),        on<Attend, attend>(),          on<Activate, activate>(),
-    on<Gated, gated>(),         on<Add, add>(),           on<Multiply, multiply>(),      on<Scale, scale>(),
-    on<Softcap, softcap>(),     on<SelectRows, select_rows>(), on<Slice, slice>(),
+    on<Embedding, embedding>(),  on<Linear, linear>(),
+    on<RmsNorm, rms_norm>(),     on<LayerNorm, layer_norm>(),
+    on<RopeTable, rope_table>(), on<Rope, rope>(),
+    on<Attend, attend>(),        on<Activate, activate>(),
+    on<Gated, gated>(),          on<Add, add>(),
+    on<Multiply, multiply>(),    on<Scale, scale>(),
+    on<Softcap, softcap>(),      on<SelectRows, select_rows>(),
+    on<Slice, slice>(),
 };
 
 class ReferenceDevice final : public Device {

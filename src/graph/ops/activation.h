@@ -4,14 +4,25 @@
 
 namespace tenon::graph {
 
-enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, relu2, quick_gelu, sigmoid, tanh };  // gelu is the erf form
+enum class Activation : uint8_t {
+  silu,
+  gelu,
+  gelu_tanh,
+  relu,
+  relu2,
+  quick_gelu,
+  sigmoid,
+  tanh
+};  // gelu is the erf form
 
 struct Activate {
   static constexpr const char* kName = "activate";
   Activation f = Activation::silu;
   bool operator==(const Activate&) const = default;
   template <class F>
-  void fields(F&& visit) const { visit("f", static_cast<int>(f)); }
+  void fields(F&& visit) const {
+    visit("f", static_cast<int>(f));
+  }
 };
 
 // gated(gate, up) = f(gate) * up
@@ -20,7 +31,9 @@ struct Gated {
   Activation f = Activation::silu;
   bool operator==(const Gated&) const = default;
   template <class F>
-  void fields(F&& visit) const { visit("f", static_cast<int>(f)); }
+  void fields(F&& visit) const {
+    visit("f", static_cast<int>(f));
+  }
 };
 
 }  // namespace tenon::graph

@@ -1,5 +1,6 @@
-// attend(q [rows, heads, d], k [rows, kv_heads, d], v [rows, kv_heads, d]) -> [rows, heads, d]: causal attention of each row to
-// its sequence's positions so far; k and v are stored in `state` (rounded to the KV type) before they are read.
+// attend(q [rows, heads, d], k [rows, kv_heads, d], v [rows, kv_heads, d]) -> [rows, heads, d]: causal attention of
+// each row to its sequence's positions so far; k and v are stored in `state` (rounded to the KV type) before they are
+// read.
 #pragma once
 #include <cstdint>
 
@@ -12,7 +13,9 @@ struct Attend {
   float softcap = 0;   // softcap * tanh(score / softcap); 0: none
   bool operator==(const Attend&) const = default;
   template <class F>
-  void fields(F&& f) const { f("state", state), f("scale", scale), f("softcap", softcap); }
+  void fields(F&& f) const {
+    f("state", state), f("scale", scale), f("softcap", softcap);
+  }
 };
 
 }  // namespace tenon::graph

@@ -19,7 +19,9 @@ struct Slice {
   int64_t begin = 0, count = 0;
   bool operator==(const Slice&) const = default;
   template <class F>
-  void fields(F&& f) const { f("begin", begin), f("count", count); }
+  void fields(F&& f) const {
+    f("begin", begin), f("count", count);
+  }
 };
 
 // reshape(x [rows, ...]) -> [rows, rest...]: the same memory

@@ -9,7 +9,9 @@ struct Input {
   std::string name;
   bool operator==(const Input&) const = default;
   template <class F>
-  void fields(F&& f) const { f("name", name); }
+  void fields(F&& f) const {
+    f("name", name);
+  }
 };
 
 struct Weight {
@@ -17,7 +19,9 @@ struct Weight {
   std::string name;  // the checkpoint's name in Hugging Face spelling
   bool operator==(const Weight&) const = default;
   template <class F>
-  void fields(F&& f) const { f("name", name); }
+  void fields(F&& f) const {
+    f("name", name);
+  }
 };
 
 }  // namespace tenon::graph

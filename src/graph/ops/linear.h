@@ -8,7 +8,9 @@ struct Linear {
   bool in_out = false;  // the weight is stored [in, out] (GPT-2's Conv1D)
   bool operator==(const Linear&) const = default;
   template <class F>
-  void fields(F&& f) const { f("in_out", in_out); }
+  void fields(F&& f) const {
+    f("in_out", in_out);
+  }
 };
 
 }  // namespace tenon::graph

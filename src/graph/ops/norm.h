@@ -10,7 +10,9 @@ struct RmsNorm {
   float offset = 0;  // 1 where the checkpoint stores the weight minus one (Gemma)
   bool operator==(const RmsNorm&) const = default;
   template <class F>
-  void fields(F&& f) const { f("eps", eps), f("offset", offset); }
+  void fields(F&& f) const {
+    f("eps", eps), f("offset", offset);
+  }
 };
 
 // layer_norm(x, weight, bias) = (x - mean) / sqrt(var + eps) * weight + bias   (Ba et al. 2016)
@@ -19,7 +21,9 @@ struct LayerNorm {
   float eps = 1e-5f;
   bool operator==(const LayerNorm&) const = default;
   template <class F>
-  void fields(F&& f) const { f("eps", eps); }
+  void fields(F&& f) const {
+    f("eps", eps);
+  }
 };
 
 }  // namespace tenon::graph

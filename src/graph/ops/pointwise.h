@@ -22,7 +22,9 @@ struct Scale {
   float factor = 1;
   bool operator==(const Scale&) const = default;
   template <class F>
-  void fields(F&& f) const { f("factor", factor); }
+  void fields(F&& f) const {
+    f("factor", factor);
+  }
 };
 
 // cap * tanh(x / cap)
@@ -31,7 +33,9 @@ struct Softcap {
   float cap = 1;
   bool operator==(const Softcap&) const = default;
   template <class F>
-  void fields(F&& f) const { f("cap", cap); }
+  void fields(F&& f) const {
+    f("cap", cap);
+  }
 };
 
 }  // namespace tenon::graph

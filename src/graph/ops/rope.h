@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al. 2021). The table of a step is computed once per frequency set and shared by all layers.
+// Rotary position embedding (Su et al. 2021). The table of a step is computed once per frequency set and shared by all
+// layers.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -26,7 +27,9 @@ struct RopeTable {
   RopeSpec spec;
   bool operator==(const RopeTable&) const = default;
   template <class F>
-  void fields(F&& f) const { f("rotary", spec.rotary), f("scale", spec.scale); }
+  void fields(F&& f) const {
+    f("rotary", spec.rotary), f("scale", spec.scale);
+  }
 };
 
 // rope(x [rows, heads, head_dim], table [rows, rotary]) -> same: the first `rotary` values of each head are rotated.
@@ -35,7 +38,9 @@ struct Rope {
   bool interleaved = false;  // pairs are neighbours (2i, 2i+1), else halves (i, i + rotary/2)
   bool operator==(const Rope&) const = default;
   template <class F>
-  void fields(F&& f) const { f("interleaved", interleaved); }
+  void fields(F&& f) const {
+    f("interleaved", interleaved);
+  }
 };
 
 }  // namespace tenon::graph

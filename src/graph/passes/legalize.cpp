@@ -22,7 +22,9 @@ int32_t lower(Graph& out, const Softcap& o, const Node& n) {
 }
 
 template <class T>
-int32_t lower(Graph&, const T&, const Node&) { return -1; }
+int32_t lower(Graph&, const T&, const Node&) {
+  return -1;
+}
 
 }  // namespace
 
@@ -30,7 +32,8 @@ Graph legalize(const Graph& graph, const std::function<bool(const Graph&, size_t
   return rewrite(graph, [&](Graph& out, const Node& node, size_t index) {
     if (!is_leaf(node.op) && !supported(graph, index)) {
       int32_t id = std::visit([&](const auto& o) { return lower(out, o, node); }, node.op);
-      if (id < 0) fail(ErrorCode::unsupported, "this device has no kernel for {} -> {}", name(node.op), to_string(node.type));
+      if (id < 0)
+        fail(ErrorCode::unsupported, "this device has no kernel for {} -> {}", name(node.op), to_string(node.type));
       return id;
     }
     out.nodes.push_back(node);

@@ -45,7 +45,8 @@ std::vector<int64_t> windows(const Config& c, int64_t layers) {
         fail(ErrorCode::unsupported, "{}: layer type {} is not supported", c.source(), printable(t.dump(), 40));
     if (window <= 0)
       for (const Json& t : types)
-        if (t == "sliding_attention") fail(ErrorCode::invalid_file, "{}: sliding layers without sliding_window", c.source());
+        if (t == "sliding_attention")
+          fail(ErrorCode::invalid_file, "{}: sliding layers without sliding_window", c.source());
     set_where([&](int64_t i) { return types[static_cast<size_t>(i)] == "sliding_attention"; });
     return out;
   }
@@ -67,12 +68,16 @@ std::vector<int64_t> windows(const Config& c, int64_t layers) {
 graph::Activation activation(const Config& c, std::string_view key, std::string_view fallback) {
   using graph::Activation;
   std::string name = c.string_or(key, std::string(fallback));
-  static const std::pair<const char*, Activation> names[] = {
-      {"silu", Activation::silu},         {"swish", Activation::silu},
-      {"gelu", Activation::gelu},         {"gelu_new", Activation::gelu_tanh},
-      {"gelu_fast", Activation::gelu_tanh}, {"gelu_pytorch_tanh", Activation::gelu_tanh},
-      {"relu", Activation::relu},         {"relu2", Activation::relu2},
-      {"quick_gelu", Activation::quick_gelu}, {"tanh", Activation::tanh}};
+  static const std::pair<const char*, Activation> names[] = {{"silu", Activation::silu},
+                                                             {"swish", Activation::silu},
+                                                             {"gelu", Activation::gelu},
+                                                             {"gelu_new", Activation::gelu_tanh},
+                                                             {"gelu_fast", Activation::gelu_tanh},
+                                                             {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                                             {"relu", Activation::relu},
+                                                             {"relu2", Activation::relu2},
+                                                             {"quick_gelu", Activation::quick_gelu},
+                                                             {"tanh", Activation::tanh}};
   for (const auto& [known, f] : names)
     if (name == known) return f;
   fail(ErrorCode::unsupported, "{}: {} is '{}', which is not supported", c.source(), key, printable(name));

@@ -10,8 +10,8 @@ namespace tenon::models {
 Dimensions decoder_dimensions(const Config& config);
 void check_dimensions(const Config& config, const Dimensions& d);
 
-// Attention window of each layer (0: none), from layer_types, *sliding_window_pattern, use_sliding_window + max_window_layers, or
-// sliding_window alone (all layers).
+// Attention window of each layer (0: none), from layer_types, *sliding_window_pattern, use_sliding_window +
+// max_window_layers, or sliding_window alone (all layers).
 std::vector<int64_t> windows(const Config& config, int64_t layers);
 
 // "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", ...; throws Error{unsupported} naming the field.

@@ -46,7 +46,8 @@ void linear(const Fields& f, RopeSpec& spec) {
 
 // Llama 3.1's piecewise scaling by wavelength.
 void llama3(const Fields& f, RopeSpec& spec) {
-  double factor = f.params.real("factor"), low = f.params.real("low_freq_factor"), high = f.params.real("high_freq_factor");
+  double factor = f.params.real("factor"), low = f.params.real("low_freq_factor"),
+         high = f.params.real("high_freq_factor");
   double old_context = f.params.real("original_max_position_embeddings");
   for (float& v : spec.inv_freq) {
     double wavelength = 2 * std::numbers::pi / v;
@@ -66,9 +67,10 @@ void yarn(const Fields& f, const Config& c, RopeSpec& spec) {
   double factor = f.params.real("factor");
   auto mscale = f.params.maybe_real("mscale"), mscale_all = f.params.maybe_real("mscale_all_dim");
   auto attention = f.params.maybe_real("attention_factor");
-  if (!attention) attention = mscale && mscale_all && *mscale != 0 && *mscale_all != 0
-                                  ? yarn_mscale(factor, *mscale) / yarn_mscale(factor, *mscale_all)
-                                  : yarn_mscale(factor);
+  if (!attention)
+    attention = mscale && mscale_all && *mscale != 0 && *mscale_all != 0
+                    ? yarn_mscale(factor, *mscale) / yarn_mscale(factor, *mscale_all)
+                    : yarn_mscale(factor);
   spec.scale = static_cast<float>(*attention);
   double original = f.params.real_or("original_max_position_embeddings", c.real_or("max_position_embeddings", 0));
   auto dim = static_cast<double>(spec.rotary);
@@ -107,7 +109,8 @@ void longrope(const Fields& f, const Config& c, const graph::WeightSource& weigh
   auto list = [&](const char* key, const char* tensor) {
     return stored ? tensor_values(weights, tensor) : f.params.reals(key);
   };
-  auto shorter = list("short_factor", "rope_factors_short.weight"), longer = list("long_factor", "rope_factors_long.weight");
+  auto shorter = list("short_factor", "rope_factors_short.weight"),
+       longer = list("long_factor", "rope_factors_long.weight");
   std::vector<float> base = spec.inv_freq;
   spec.kind = RopeSpec::Kind::longrope;
   spec.inv_freq = divided(base, shorter, c);
@@ -158,7 +161,8 @@ RopeSpec rope_spec(const Config& c, const graph::WeightSource& weights, int64_t 
   } else if (f.type != "default" && f.type != "none") {
     fail(ErrorCode::unsupported, "{}: rope type '{}' is not supported", c.source(), printable(f.type));
   }
-  if (weights.find("rope_freqs.weight")) spec.inv_freq = divided(spec.inv_freq, tensor_values(weights, "rope_freqs.weight"), c);
+  if (weights.find("rope_freqs.weight"))
+    spec.inv_freq = divided(spec.inv_freq, tensor_values(weights, "rope_freqs.weight"), c);
   return spec;
 }
 

@@ -10,7 +10,8 @@ namespace tenon::models {
 
 // `layer_type`: the set for layers of this type where the config has one per type ("sliding_attention"), else "".
 // Divisors that a GGUF file stores as tensors (rope_freqs, rope_factors_*) are applied.
-graph::RopeSpec rope_spec(const Config& config, const graph::WeightSource& weights, int64_t head_dim, std::string_view layer_type = "");
+graph::RopeSpec rope_spec(const Config& config, const graph::WeightSource& weights, int64_t head_dim,
+                          std::string_view layer_type = "");
 
 // The plain set for another base.
 graph::RopeSpec plain_rope(double theta, int64_t rotary);

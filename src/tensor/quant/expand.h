@@ -1,5 +1,6 @@
-// The common form of every block type: integer codes and, per group of consecutive elements, a scale and perhaps a minimum:
-// value = scale * code + minimum (two roundings; types without a minimum have one). decode() and the integer kernels share it.
+// The common form of every block type: integer codes and, per group of consecutive elements, a scale and perhaps a
+// minimum: value = scale * code + minimum (two roundings; types without a minimum have one). decode() and the integer
+// kernels share it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,7 @@ struct Expanded {
 };
 
 struct BlockForm {
-  int group;         // elements per scale: 16 or 32
+  int group;  // elements per scale: 16 or 32
   bool has_minimum;
   void (*expand)(const std::byte* block, Expanded& out) noexcept;
 };
