@@ -14,12 +14,13 @@ using tenon::Json;
 // The input is the template, or the template, a zero byte and the last message's content.
 tenon::text::ChatInput chat_input(std::string_view content) {
   tenon::text::ChatInput in;
-  in.messages = Json::array({{{"role", "system"}, {"content", "S <|x|>"}},
-                             {{"role", "user"}, {"content", Json::array({{{"type", "text"}, {"text", "part"}}})}},
-                             {{"role", "assistant"},
-                              {"content", ""},
-                              {"tool_calls", Json::array({{{"type", "function"},
-                                                           {"function", {{"name", "f"}, {"arguments", {{"a", 1}, {"b", 2.5}}}}}}})}}});
+  in.messages = Json::array(
+      {{{"role", "system"}, {"content", "S <|x|>"}},
+       {{"role", "user"}, {"content", Json::array({{{"type", "text"}, {"text", "part"}}})}},
+       {{"role", "assistant"},
+        {"content", ""},
+        {"tool_calls", Json::array({{{"type", "function"},
+                                     {"function", {{"name", "f"}, {"arguments", {{"a", 1}, {"b", 2.5}}}}}}})}}});
   std::string text;
   for (char c : content) text.push_back(static_cast<unsigned char>(c) < 0x80 ? c : '?');
   in.messages.push_back({{"role", "user"}, {"content", text}});
