@@ -21,6 +21,9 @@ class Macro : public Special {
     if (name == "caller") return Value::of(body_.uses_caller);
     return std::nullopt;
   }
+  std::string text() const override {
+    return body_.name.is(Kind::string) ? fmt::format("<Macro '{}'>", body_.name.str().view()) : "<Macro anonymous>";
+  }
   Value call(Evaluator& evaluator, const Args& args) override { return evaluator.macro_call(body_, scope_, args); }
 
  private:

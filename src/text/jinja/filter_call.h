@@ -35,6 +35,7 @@ struct FilterEntry {
 const std::vector<FilterEntry>& text_filters();
 const std::vector<FilterEntry>& sequence_filters();
 const std::vector<FilterEntry>& value_filters();
+const std::vector<FilterEntry>& pretty_filters();
 
 // "a.b.0": what sort, map, sum ... call an attribute. `fallback` replaces undefined.
 class AttributePath {

@@ -13,7 +13,7 @@ namespace {
 const std::vector<FilterEntry>& all_filters() {
   static const std::vector<FilterEntry> sorted = [] {
     std::vector<FilterEntry> out;
-    for (const auto* part : {&text_filters(), &sequence_filters(), &value_filters()})
+    for (const auto* part : {&text_filters(), &sequence_filters(), &value_filters(), &pretty_filters()})
       out.insert(out.end(), part->begin(), part->end());
     std::sort(out.begin(), out.end(), [](const FilterEntry& a, const FilterEntry& b) { return a.name < b.name; });
     return out;

@@ -124,6 +124,7 @@ class Lexer {
 
   void raw_body(size_t tag) {
     size_t begin = at_;
+    if (begin == source_.size()) return;  // which Jinja lets pass
     for (size_t end = source_.find("{%", at_); end != std::string_view::npos; end = source_.find("{%", end + 2)) {
       at_ = end + 2;
       char sign = take_sign();
@@ -205,6 +206,7 @@ class Lexer {
     }
     at_ = digits(begin, is_digit);
     bool real = begin == 0 || source_[begin - 1] != '.' ? fraction_and_exponent() : false;
+    if (!real && source_[begin] == '0') at_ = digits(begin, [](char c) { return c == '0'; });  // 012 is two numbers
     add(real ? TokenKind::real : TokenKind::integer, begin, source_.substr(begin, at_ - begin));
   }
 

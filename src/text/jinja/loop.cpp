@@ -80,6 +80,10 @@ std::optional<Value> Loop::attribute(Meter& meter, std::string_view name) {
   return std::nullopt;
 }
 
+std::string Loop::text() const {
+  return fmt::format("<LoopContext {}/{}>", static_cast<int64_t>(index_ + 1), items_.size());
+}
+
 Value Loop::call(Evaluator&, const Args& args) {
   Bound a(args, "loop", {"iterable"}, 1);
   if (!running_) raise("this loop has ended");

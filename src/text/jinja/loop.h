@@ -19,6 +19,7 @@ class Loop : public Special {
   void finish();
 
   std::optional<Value> attribute(Meter& meter, std::string_view name) override;
+  std::string text() const override;
   Value call(Evaluator& evaluator, const Args& args) override;
   Value cycle(const Args& args) const;
   Value changed(Meter& meter, const Args& args);

@@ -38,7 +38,7 @@ struct Meter {
   }
   void hold(size_t bytes) {
     live += bytes;
-    step(bytes / 16);
+    step(bytes / 64);
     if (live > kMaxLive) {
       live -= bytes;
       raise("the template's values take more than {} bytes", kMaxLive);

@@ -20,8 +20,26 @@ int digit_value(char c) {
   return 99;
 }
 
+// Other scripts' decimal digits become ASCII's.
+std::string ascii_digits(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    Char c = char_at(text, at);
+    const CharRange* r = std::find_if(kDecimal.ranges, kDecimal.ranges + kDecimal.count,
+                                      [&](const CharRange& x) { return x.last >= c.code; });
+    bool decimal = c.code >= 0x80 && r != kDecimal.ranges + kDecimal.count && r->first <= c.code;
+    if (decimal)
+      out.push_back(static_cast<char>('0' + (c.code - r->first) % 10));
+    else
+      out.append(text.substr(at, c.bytes));
+    at += c.bytes;
+  }
+  return out;
+}
+
 // Underscores may stand between digits only.
-std::optional<std::string> without_underscores(std::string_view text) {
+std::optional<std::string> without_underscores(std::string_view given) {
+  std::string text = is_ascii(given) ? std::string(given) : ascii_digits(given);
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') {

@@ -128,8 +128,14 @@ Value repeat(Meter& meter, const Value& v, Integer times) {
   if (v.is(Kind::string)) {
     TextBuilder out(meter);
     out.set_markup(v.str().markup());
-    if (v.str().size() > 0 && times > static_cast<Integer>(kMaxText)) raise("the text grows beyond {} bytes", kMaxText);
-    for (Integer i = 0; v.str().size() > 0 && i < times; ++i) out.append(v.str());
+    if (v.str().size() == 0) return out.finish();
+    if (times > static_cast<Integer>(kMaxText)) raise("the text grows beyond {} bytes", kMaxText);
+    Value block = v;  // doubled until it is worth its call
+    for (; block.str().size() < 4096 && times > 1; times /= 2) {
+      if (times % 2 != 0) out.append(block.str());
+      block = add(meter, block, block);
+    }
+    for (Integer i = 0; i < times; ++i) out.append(block.str());
     return out.finish();
   }
   const auto& items = v.sequence().items;
@@ -336,7 +342,6 @@ void raise_undefined(const Value& v) {
 bool truthy(const Value& v) {
   switch (v.kind()) {
     case Kind::undefined:
-      if (v.unsafe()) raise_undefined(v);
       return false;
     case Kind::none:
       return false;
@@ -385,7 +390,6 @@ bool contains(Meter& meter, const Value& container, const Value& item) {
       if (container.as<View>().kind == ViewKind::keys) return container.as<View>().of.dict().find(item) != nullptr;
       break;
     case Kind::undefined:
-      if (container.unsafe()) raise_undefined(container);
       return false;
     default:
       break;
@@ -502,7 +506,7 @@ Value plus(const Value& v) {
 bool is_iterable(const Value& v) {
   switch (v.kind()) {
     case Kind::undefined:
-      return !v.unsafe();
+      return true;
     case Kind::string:
     case Kind::list:
     case Kind::tuple:
@@ -521,7 +525,6 @@ std::vector<Value> elements(Meter& meter, const Value& v) {
   std::vector<Value> out;
   switch (v.kind()) {
     case Kind::undefined:
-      if (!is_iterable(v)) raise_undefined(v);
       return out;
     case Kind::string:
       out = characters(meter, v);
@@ -563,7 +566,6 @@ std::vector<Value> elements(Meter& meter, const Value& v) {
 std::optional<Integer> maybe_length(const Value& v) {
   switch (v.kind()) {
     case Kind::undefined:
-      if (!is_iterable(v)) return std::nullopt;
       return 0;
     case Kind::string:
       return static_cast<Integer>(v.str().length());

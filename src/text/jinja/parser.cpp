@@ -617,12 +617,7 @@ Expr Parser::primary() {
       return literal_node(at, literal(std::move(text)));
     }
     case TokenKind::integer: {
-      std::optional<Integer> i;
-      try {
-        i = parse_integer(take().text, 0);
-      } catch (const Failure& f) {
-        throw SyntaxFailure{at, f.message};
-      }
+      auto i = parse_integer(take().text, 0);
       if (!i) throw SyntaxFailure{at, "this is not an integer"};
       return literal_node(at, Value::of(*i));
     }
@@ -826,6 +821,9 @@ void Parser::call_args(Expr& call) {
       adopt_depth(call, *args.star_star);
     } else if (now().kind == TokenKind::name && ahead(1).kind == TokenKind::op && ahead(1).text == "=") {
       if (args.star_star) fail_here("invalid syntax for a call");
+      for (const auto& other : args.named)
+        if (other.first.str().view() == now().text)
+          fail_here(fmt::format("the keyword argument '{}' is repeated", now().text));
       Value name = literal(std::string(take().text));
       take();
       Expr value = expression();
@@ -845,6 +843,8 @@ Program::Program(std::string_view source, std::string_view name) : name_(name) {
     source_ = normalise_source(source);
     Parser parser(*this, source_);
     body_ = parser.parse();
+  } catch (const Failure& f) {  // a number out of range
+    fail(ErrorCode::invalid_file, "{}: {}", name_, f.message);
   } catch (const SyntaxFailure& f) {
     fail(ErrorCode::invalid_file, "{}: {}", where(f.offset), printable(f.message, 200));
   }

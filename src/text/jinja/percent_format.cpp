@@ -45,7 +45,9 @@ class PercentFormatter {
   // How many must be used: a list alone may stay unused, as whatever has items.
   size_t count() const {
     if (values_.is(Kind::tuple)) return values_.sequence().items.size();
-    return values_.is(Kind::list) || values_.is(Kind::dict) || values_.is(Kind::range) ? 0 : 1;
+    return values_.is(Kind::list) || values_.is(Kind::undefined) || values_.is(Kind::dict) || values_.is(Kind::range)
+               ? 0
+               : 1;
   }
 
   Value next() {

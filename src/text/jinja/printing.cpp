@@ -2,6 +2,7 @@
 #include "text/jinja/chars.h"
 #include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/special.h"
 
 namespace tenon::text::jinja {
 namespace {
@@ -105,6 +106,9 @@ std::string object_text(const Value& v) {
       std::string step = r.step == 1 ? "" : ", " + integer_text(r.step);
       return fmt::format("range({}, {}{})", integer_text(r.start), integer_text(r.stop), step);
     }
+    case Kind::macro:
+    case Kind::loop:
+      return v.as<Special>().text();
     default:
       return fmt::format("<{} object at 0x0>", type_name(v));
   }
@@ -157,9 +161,7 @@ void print_repr(Meter& meter, TextBuilder& out, const Value& v, int depth) {
 void print(Meter& meter, TextBuilder& out, const Value& v) {
   if (v.is(Kind::string))
     out.append(v.str());
-  else if (v.is(Kind::undefined)) {
-    if (v.unsafe()) raise_undefined(v);
-  } else
+  else if (!v.is(Kind::undefined))
     print_repr(meter, out, v);
 }
 

@@ -33,8 +33,7 @@ Args rest_of(const Args& args, size_t from) {
   return rest;
 }
 
-Value map(const FilterCall& c) {
-  if (!truthy(c.v)) return c.evaluator.iterator({});  // None, too
+Value mapped(const FilterCall& c) {
   bool by_attribute = false;
   for (const auto& [key, value] : c.args.named)
     by_attribute |= c.args.positional.empty() && key.str().view() == "attribute";
@@ -53,8 +52,7 @@ Value map(const FilterCall& c) {
 }
 
 // select, reject, selectattr, rejectattr
-Value choose(const FilterCall& c) {
-  if (!truthy(c.v)) return c.evaluator.iterator({});  // None, too
+Value chosen(const FilterCall& c) {
   bool wanted = c.name.starts_with("select"), by_attribute = c.name.ends_with("attr");
   size_t used = by_attribute ? 1 : 0;
   if (by_attribute && c.args.positional.empty()) raise("missing parameter for attribute name");
@@ -73,6 +71,20 @@ Value choose(const FilterCall& c) {
     if (passes == wanted) out.push_back(v);
   });
 }
+
+// map and select are generators: nothing is wrong with them until they run, and they don't where the input is false
+// (None, too).
+Value lazily(const FilterCall& c, FilterFunction run) {
+  if (!truthy(c.v)) return c.evaluator.iterator({});
+  try {
+    return run(c);
+  } catch (Failure& f) {
+    return c.evaluator.iterator({}, "generator", std::move(f));
+  }
+}
+
+Value map(const FilterCall& c) { return lazily(c, mapped); }
+Value choose(const FilterCall& c) { return lazily(c, chosen); }
 
 Value join(const FilterCall& c) {
   Bound a = c.bind({"d", "attribute"});
@@ -334,10 +346,7 @@ Value slice_into(const FilterCall& c) {
 
 Value items(const FilterCall& c) {
   c.bind({});
-  if (c.v.is(Kind::undefined)) {
-    if (c.v.unsafe()) raise_undefined(c.v);
-    return c.evaluator.iterator({});
-  }
+  if (c.v.is(Kind::undefined)) return c.evaluator.iterator({});
   if (!c.v.is(Kind::dict))
     return c.evaluator.iterator({}, "generator", Failure{"Can only get item pairs from a mapping."});
   std::vector<Value> out;

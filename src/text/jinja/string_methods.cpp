@@ -154,8 +154,7 @@ void split_on_space(const Call& c, Integer most, bool from_right, std::vector<Va
   for (; begin < end; --most) {
     c.meter.step();
     if (most == 0) {
-      from_right ? skip_left() : skip_right();
-      if (begin < end) out.push_back(c.cut(begin, end));
+      out.push_back(c.cut(begin, end));
       break;
     }
     if (from_right) {
@@ -253,7 +252,7 @@ Value partition(const Call& c) {
   if (separator.size() == 0) raise("empty separator");
   bool right = c.name == "rpartition";
   size_t at = right ? c.text().rfind(separator.view()) : c.text().find(separator.view());
-  Value nothing = make_string(c.meter, "", false);
+  Value nothing = c.cut(0, 0);
   if (at == std::string_view::npos)
     return right ? make_tuple(c.meter, {nothing, nothing, c.self}) : make_tuple(c.meter, {c.self, nothing, nothing});
   size_t after = at + separator.size();

@@ -79,6 +79,7 @@ bool is_case(const Call& c, std::string_view method) {
   return has_property(text.str().view(), method);
 }
 bool known_name(const Call& c, std::optional<uint32_t> (*index)(std::string_view)) {
+  (void)hash_value(c.v);  // raises for lists and dicts
   return c.v.is(Kind::string) && index(c.v.str().view()).has_value();
 }
 

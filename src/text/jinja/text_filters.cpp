@@ -12,6 +12,13 @@
 namespace tenon::text::jinja {
 namespace {
 
+// Most filters take any value as text; these do not.
+void require_string(const FilterCall& c) {
+  if (c.v.is(Kind::string)) return;
+  refuse_undefined(c.v);
+  raise("{} wants a string, not {}", c.name, type_name(c.v));
+}
+
 Value upper(const FilterCall& c) {
   c.bind({});
   return upper_case(c.meter, c.text());
@@ -72,8 +79,10 @@ Value replace(const FilterCall& c) {
 
 Value center(const FilterCall& c) {
   Bound a = c.bind({"width"});
+  Value text = c.text();
   TextBuilder out(c.meter);
-  center_text(c.meter, out, c.text(), a.integer(0, 80), " ", false);
+  out.set_markup(text.str().markup());
+  center_text(c.meter, out, text, a.integer(0, 80), " ", false);
   return out.finish();
 }
 
@@ -109,6 +118,7 @@ Value indent(const FilterCall& c) {
     by = c.string(std::string(static_cast<size_t>(std::max<Integer>(width, 0)), ' '));
   }
   bool first = a.flag(1, false), blank = a.flag(2, false);
+  require_string(c);
   Value text = c.text();
   const Str& s = text.str();
   TextBuilder out(c.meter);
@@ -128,6 +138,10 @@ Value truncate(const FilterCall& c) {
   Bound a = c.bind({"length", "killwords", "end", "leeway"});
   Integer length = a.integer(0, 255), leeway = a.given(3) ? a.integer(3, 5) : Integer{5};
   Value end = a.has(2) ? to_text(c.meter, a[2]) : c.string("...");
+  if (!c.v.is(Kind::string)) {
+    if (jinja::length(c.v) <= length + leeway) return c.v;
+    require_string(c);
+  }
   Value text = c.text();
   Integer end_length = static_cast<Integer>(end.str().length());
   if (length < end_length) raise("truncate: expected length >= {}", static_cast<int64_t>(end_length));
@@ -231,6 +245,7 @@ class Wrapper {
 };
 
 Value wordwrap(const FilterCall& c) {
+  require_string(c);
   Bound a = c.bind({"width", "break_long_words", "wrapstring", "break_on_hyphens"});
   Integer width = a.integer(0, 79);
   if (width <= 0 || width > kMaxWidth) raise("wordwrap: invalid width");

@@ -142,13 +142,16 @@ std::string general_text(double d, const Spec& s) {
     return s.type == '%' ? text + "%" : text;
   }
   if (s.precision < 0) return float_text(d);
-  // like 'g', but with at least one digit after the point and exponents from the precision on
+  // like 'g', but with at least one digit after the point, so that exponents start one digit earlier
   int precision = std::max(s.precision, 1);
   std::string text = fixed_text(d, precision, 'g');
-  if (std::isfinite(d) && text.find('e') == std::string::npos && text.find('.') == std::string::npos) {
-    if (static_cast<int>(text.size()) >= precision + 1) return fixed_text(d, precision - 1, 'e');
-    text += ".0";
-  }
+  if (!std::isfinite(d) || text.find_first_of("e.") != std::string::npos) return text;
+  if (static_cast<int>(text.size()) < precision) return text + ".0";
+  text = fixed_text(d, precision - 1, 'e');
+  size_t e = text.find('e'), end = e;
+  while (text.find('.') < e && text[end - 1] == '0') --end;
+  if (text[end - 1] == '.') --end;
+  text.erase(end, e - end);
   return text;
 }
 

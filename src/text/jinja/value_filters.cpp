@@ -123,19 +123,12 @@ Value tojson(const FilterCall& c) {
   return out.finish();
 }
 
-Value pprint(const FilterCall& c) {
-  c.bind({});
-  TextBuilder out(c.meter);
-  print_repr(c.meter, out, c.v);
-  return out.finish();
-}
-
 }  // namespace
 
 const std::vector<FilterEntry>& value_filters() {
   static const std::vector<FilterEntry> filters = {
-      {"abs", absolute},   {"attr", attr},     {"d", default_value}, {"default", default_value}, {"float", to_float},
-      {"int", to_integer}, {"pprint", pprint}, {"round", round},     {"tojson", tojson},
+      {"abs", absolute},   {"attr", attr},      {"d", default_value}, {"default", default_value},
+      {"float", to_float}, {"int", to_integer}, {"round", round},     {"tojson", tojson},
   };
   return filters;
 }
