@@ -46,4 +46,11 @@ constexpr Kernel on() {
   return {index_of<T>(), [](const graph::Op& op, const KernelArgs& a) noexcept { Fn(*std::get_if<T>(&op), a); }};
 }
 
+// The kernel of an op in a device's table, or null.
+inline KernelFn find_kernel(std::span<const Kernel> table, const graph::Op& op) {
+  for (const Kernel& k : table)
+    if (k.op == op.index()) return k.run;
+  return nullptr;
+}
+
 }  // namespace tenon::backend

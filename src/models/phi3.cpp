@@ -40,23 +40,7 @@ struct Phi3 {
     return s.linear("down_proj", activate(act, gate) * up);
   }
 
-  Value block(Scope s, Value x, Step& step, int64_t layer) const {
-    x = x + attention(s / "self_attn", s.rms_norm("input_layernorm", x, eps), step, layer);
-    return x + mlp(s / "mlp", s.rms_norm("post_attention_layernorm", x, eps));
-  }
-
-  Value operator()(Scope root, Step& step) const {
-    Scope model = root / "model";
-    Value x = model.embedding("embed_tokens", step.tokens);
-    step.hidden(0, x);
-    for (int64_t i = 0; i < d.layers; ++i) {
-      x = block(model / "layers" / i, x, step, i);
-      step.hidden(i + 1, x);
-    }
-    x = model.rms_norm("norm", step.select_outputs(x), eps);
-    step.final_hidden(x);
-    return head(root, model, "embed_tokens", x);
-  }
+  Value operator()(Scope root, Step& step) const { return pre_norm_decoder(*this, root, step); }
 };
 
 }  // namespace

@@ -163,9 +163,7 @@ class CpuDevice final : public Device {
   std::string_view name() const override { return "cpu"; }
 
   KernelFn kernel(const Graph& graph, size_t node) const override {
-    for (const Kernel& k : kKernels)
-      if (k.op == graph.nodes[node].op.index()) return k.run;
-    return nullptr;
+    return find_kernel(kKernels, graph.nodes[node].op);
   }
 
   size_t scratch_bytes(const Graph& graph, size_t node, const StepBounds& b) const override {

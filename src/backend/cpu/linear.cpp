@@ -195,8 +195,12 @@ class CodeLinear {
 
 // ---- floats ---------------------------------------------------------------------------------------------------------
 
-// A tile of f32 and, behind it, a row buffer for decoding.
-constexpr size_t kFloatWorkerBytes = static_cast<size_t>(kFloatChunk) * (kTileRows + 1) * 4;
+// A tile of f32 and, behind it, what its values come from: a row buffer for decoding, or the tile as codes.
+constexpr size_t kFloatTileBytes = static_cast<size_t>(kFloatChunk) * kTileRows * 4;
+constexpr size_t kFloatCodeBytes = static_cast<size_t>(kFloatChunk) * kTileRows;
+constexpr size_t kFloatScaleBytes = kFloatCodeBytes / 16 * 4;
+constexpr size_t kFloatWorkerBytes = kFloatTileBytes + kFloatCodeBytes + 2 * kFloatScaleBytes;
+static_assert(kFloatChunk * 4 <= kFloatCodeBytes && kFloatChunk % quant::kMaxBlock == 0);
 
 class FloatLinear {
  public:
@@ -206,6 +210,7 @@ class FloatLinear {
         type_(info(w.dtype)),
         kernels_(gemm_kernels()),
         kernel_(kernels_.floats(w.dtype)),
+        form_(quant::block_form(w.dtype)),
         stride_(w.in * type_.bytes / type_.block),
         tiles_(ceil_div(w.out, kTileRows)),
         grain_(tiles_per_piece(tiles_, kTileRows * stride_, call.m, threads)) {}
@@ -269,10 +274,31 @@ class FloatLinear {
     } else if (weight_.in_out) {
       decode_columns(t, k, n, tile);
     } else {
-      int64_t whole = kernel_ && t.whole() ? n / kernel_->step * kernel_->step : 0;
-      if (whole > 0) kernel_->unpack(rows(t, k), stride_, whole, tile);
+      int64_t whole = 0;
+      if (kernel_ && t.whole()) {
+        whole = n / kernel_->step * kernel_->step;
+        kernel_->unpack(rows(t, k), stride_, whole, tile);
+      } else if (form_ && t.whole()) {
+        whole = n;
+        expand(t, k, n, tile);
+      }
       if (whole < n) decode_rows(t, k + whole, n - whole, tile + whole * kTileRows, tile + kFloatChunk * kTileRows);
     }
+  }
+
+  // Rows of a block type are whole blocks, and so are chunks.
+  void expand(const TileRows& t, int64_t k, int64_t n, float* tile) const {
+    const CodeKernel& codes = kernels_.codes(weight_.dtype);
+    auto* memory = reinterpret_cast<std::byte*>(tile) + kFloatTileBytes;
+    auto* scale = memory + kFloatCodeBytes;
+    CodeTile from{reinterpret_cast<uint8_t*>(memory), reinterpret_cast<float*>(scale),
+                  reinterpret_cast<float*>(scale + kFloatScaleBytes)};
+    const std::byte* at = weight_.rows + t.first_row * stride_ + k / type_.block * type_.bytes;
+    if (codes.unpack)
+      codes.unpack(at, stride_, n / type_.block, from);
+    else
+      expand_tile(*form_, type_, codes.offset, at, stride_, t.count, n / type_.block, from);
+    codes.values(from, n / form_->group, tile);
   }
 
   void decode_rows(const TileRows& t, int64_t k, int64_t n, float* tile, float* line) const {
@@ -310,6 +336,7 @@ class FloatLinear {
   const DTypeInfo& type_;
   const GemmKernels& kernels_;
   const FloatKernel* kernel_;
+  const quant::BlockForm* form_;  // null for types that are no blocks
   int64_t stride_, tiles_, grain_;
 };
 

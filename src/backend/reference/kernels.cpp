@@ -114,9 +114,7 @@ class ReferenceDevice final : public Device {
  public:
   std::string_view name() const override { return "reference"; }
   KernelFn kernel(const Graph& graph, size_t node) const override {
-    for (const Kernel& k : kKernels)
-      if (k.op == graph.nodes[node].op.index()) return k.run;
-    return nullptr;
+    return find_kernel(kKernels, graph.nodes[node].op);
   }
   size_t scratch_bytes(const Graph&, size_t, const StepBounds&) const override { return 0; }
   uint64_t panel_bytes(const Graph&, size_t) const override { return 0; }

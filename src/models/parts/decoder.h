@@ -20,4 +20,22 @@ graph::Activation activation(const Config& config, std::string_view key, std::st
 // The output head: lm_head where the checkpoint has one, else the embedding table.
 Value head(Scope root, Scope embeddings, std::string_view embedding, Value x);
 
+// Embedding, then layers of x + attention(norm(x)), x + mlp(norm(x)), norm and head. Model has d, eps and
+// attention(scope, x, step, layer), mlp(scope, x).
+template <class Model>
+Value pre_norm_decoder(const Model& m, Scope root, Step& step) {
+  Scope model = root / "model";
+  Value x = model.embedding("embed_tokens", step.tokens);
+  step.hidden(0, x);
+  for (int64_t i = 0; i < m.d.layers; ++i) {
+    Scope layer = model / "layers" / i;
+    x = x + m.attention(layer / "self_attn", layer.rms_norm("input_layernorm", x, m.eps), step, i);
+    x = x + m.mlp(layer / "mlp", layer.rms_norm("post_attention_layernorm", x, m.eps));
+    step.hidden(i + 1, x);
+  }
+  x = model.rms_norm("norm", step.select_outputs(x), m.eps);
+  step.final_hidden(x);
+  return head(root, model, "embed_tokens", x);
+}
+
 }  // namespace tenon::models

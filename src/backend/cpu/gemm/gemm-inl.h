@@ -511,12 +511,31 @@ inline void dot_codes(const CodeTile& tile, int64_t groups, const CodeRows& x, i
     dot_codes_from<kCodeRows, kGroup, kMinimum, kWide>(tile, half, groups, x, first_group, 0, m, out);
 }
 
+template <int kGroup, bool kMinimum, int kOffset>
+inline void code_values(const CodeTile& tile, int64_t groups, float* out) noexcept {
+  for (int64_t g = 0; g < groups; ++g)
+    unrolled<2>([&](int half) TENON_LAMBDA {
+      Floats scale = load_floats(tile.scale + g * kTileRows + 16 * half);
+      Floats minimum = kMinimum ? load_floats(tile.minimum + g * kTileRows + 16 * half) : scale;
+      for (int k = 0; k < kGroup; ++k) {
+        Words w = load_words(tile.codes + (g * kGroup + k) / 4 * 4 * kTileRows + 64 * half);
+        const auto shift = static_cast<unsigned>(8 * (k % 4));
+        Words code =
+            kOffset == 0 ? signed_shift(w << (24 - shift), 24) : (w >> shift & splat(255u)) - splat(uint32_t{kOffset});
+        Floats value = scale * to_floats(code);
+        store(out + (g * kGroup + k) * kTileRows + 16 * half, kMinimum ? value + minimum : value);
+      }
+    });
+}
+
 template <class T>
-constexpr CodeKernel kKernel{T::kOffset, unpack<T>, dot_codes<T::kGroup, T::kMinimum, T::kWide>, dot_row<T>};
+constexpr CodeKernel kKernel{T::kOffset, unpack<T>, dot_codes<T::kGroup, T::kMinimum, T::kWide>,
+                             code_values<T::kGroup, T::kMinimum, T::kOffset>, dot_row<T>};
 
 // Types without a vector form: codes of all 8 bits.
 template <int kGroup, bool kMinimum>
-constexpr CodeKernel kExpanded{kWideOffset, nullptr, dot_codes<kGroup, kMinimum, kWideSigned>, nullptr};
+constexpr CodeKernel kExpanded{kWideOffset, nullptr, dot_codes<kGroup, kMinimum, kWideSigned>,
+                               code_values<kGroup, kMinimum, kWideOffset>, nullptr};
 
 inline const CodeKernel& code_kernel(DType dtype) noexcept {
   switch (dtype) {

@@ -83,6 +83,7 @@ TENON_INLINE void store(float* p, Floats f) {
   _mm256_storeu_ps(p, f.low);
   _mm256_storeu_ps(p + 8, f.high);
 }
+TENON_INLINE Floats operator+(Floats a, Floats b) { return TENON_BOTH(_mm256_add_ps); }
 TENON_INLINE Floats operator*(Floats a, Floats b) { return TENON_BOTH(_mm256_mul_ps); }
 TENON_INLINE Floats fma(Floats a, Floats b, Floats c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};

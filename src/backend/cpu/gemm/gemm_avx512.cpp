@@ -58,6 +58,7 @@ TENON_INLINE Words fifth_bits(Words bits, int j) {
 TENON_INLINE Floats splat(float x) { return {_mm512_set1_ps(x)}; }
 TENON_INLINE Floats load_floats(const float* p) { return {_mm512_loadu_ps(p)}; }
 TENON_INLINE void store(float* p, Floats f) { _mm512_storeu_ps(p, f.v); }
+TENON_INLINE Floats operator+(Floats a, Floats b) { return {_mm512_add_ps(a.v, b.v)}; }
 TENON_INLINE Floats operator*(Floats a, Floats b) { return {_mm512_mul_ps(a.v, b.v)}; }
 TENON_INLINE Floats fma(Floats a, Floats b, Floats c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 TENON_INLINE Floats to_floats(Words w) { return {_mm512_cvtepi32_ps(w.v)}; }

@@ -107,6 +107,9 @@ TENON_INLINE Floats splat(float x) {
 }
 TENON_INLINE Floats load_floats(const float* p) { return bits_as<Floats>(load_words(p)); }
 TENON_INLINE void store(float* p, Floats f) { std::memcpy(p, &f, 64); }
+TENON_INLINE Floats operator+(Floats x, Floats y) {
+  return quarters<Floats>([](F32x4 a, F32x4 b) { return a + b; }, x, y);
+}
 TENON_INLINE Floats operator*(Floats x, Floats y) {
   return quarters<Floats>([](F32x4 a, F32x4 b) { return a * b; }, x, y);
 }

@@ -51,6 +51,8 @@ struct CodeKernel {
   // out = or += tile . activations over `groups` groups, of which `first_group` is the first in x.
   void (*dot)(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m,
               const Outputs& out) noexcept;
+  // The tile's values, scale * code + minimum as decode() rounds them, as f32 [groups * group][32].
+  void (*values)(const CodeTile& tile, int64_t groups, float* out) noexcept;
   // y[0..32) = 32 whole rows . the first row of x, without a tile in between; null like unpack.
   void (*dot_row)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x, float* y) noexcept;
 };
