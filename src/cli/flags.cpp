@@ -53,7 +53,7 @@ void RunFlags::declare(CLI::App& app) {
   g->add_option("--memory", memory, "limit on all memory of the run, e.g. cpu=6G; default: what the machine has free");
   g->add_option("--weights,--dtype", weights, "load matrices at this precision: f32, f16, bf16; default: as published")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
-  g->add_option("--pack", pack, "packed panels for float weights: off, load, later (after the first token)")
+  g->add_option("--pack", pack, "weights packed for speed instead of mapped: off, load, later (after the first token, if it fits)")
       ->check(CLI::IsMember({"off", "load", "later"}));
   g->add_option("--compute", compute, "f32: weights decoded to f32, activations and KV in f32 (reference numerics)")
       ->check(CLI::IsMember({"f32"}));

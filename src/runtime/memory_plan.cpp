@@ -191,15 +191,23 @@ Layout plan_layout(const models::Model& model, const RunOptions& options) {
   if (options.context > own)
     fail(ErrorCode::invalid_argument, "--context {} is beyond what {} was made for ({} tokens); use at most that",
          options.context, printable(model.path().string(), 200), own);
-  if (options.context > 0) return planner.plan(options.context);
-  Layout l = planner.plan(own);
+  Layout l = planner.plan(options.context > 0 ? options.context : own);
   if (l.memory.fits()) return l;
+  if (options.pack == Pack::later) {
+    // Packing later is an offer: it does not cost the context.
+    RunOptions in_place = options;
+    in_place.pack = Pack::off;
+    return plan_layout(model, in_place);
+  }
+  if (options.context > 0) return l;
   int64_t fitting = largest_fitting(planner, own);
   return fitting > 0 ? planner.plan(fitting) : l;
 }
 
 int64_t max_context(const models::Model& model, const RunOptions& options) {
-  return largest_fitting(Planner(model, options), model.dimensions().context);
+  RunOptions o = options;
+  if (o.pack == Pack::later) o.pack = Pack::off;
+  return largest_fitting(Planner(model, o), model.dimensions().context);
 }
 
 std::string human_bytes(uint64_t bytes) {

@@ -181,13 +181,14 @@ class CpuDevice final : public Device {
   }
 
   uint64_t panel_bytes(const Graph& graph, size_t weight) const override {
-    // Only matrices that linear ops alone read, stored [out, in]: a table is gathered row by row.
+    // Matrices that a linear op reads, stored [out, in]; an embedding still gathers its rows from the file.
+    bool read = false;
     for (const Node& n : graph.nodes)
-      for (size_t k = 0; k < n.inputs.size(); ++k)
-        if (static_cast<size_t>(n.inputs[k]) == weight) {
-          auto l = as<Linear>(n.op);
-          if (!l || k != 1 || l->in_out) return 0;
-        }
+      if (auto l = as<Linear>(n.op); l && static_cast<size_t>(n.inputs[1]) == weight) {
+        if (l->in_out) return 0;
+        read = true;
+      }
+    if (!read) return 0;
     const TensorType& t = graph.nodes[weight].type;
     return t.shape.size() == 2 ? cpu::panel_bytes(t.dtype, t.shape[0].size, t.shape[1].size) : 0;
   }

@@ -24,6 +24,8 @@ namespace {
 
 // Elements of k of a tile: with its scales and the activations of a block of rows it stays in the first-level cache.
 constexpr int64_t kCodeChunk = 768, kFloatChunk = 256;
+// Bytes of activations' codes that are multiplied by all tiles before the next ones are.
+constexpr int64_t kCachedCodes = 1 << 20;
 // Bytes of weight that are worth another visit to the shared counter of a parallel loop.
 constexpr int64_t kPieceBytes = 64 << 10;
 
@@ -145,26 +147,53 @@ class CodeLinear {
       for (int64_t i = begin; i < end; ++i)
         gemm_kernels().quantise(call_.x + i * call_.ldx, weight_.in, form_.group, kernel_.offset, x_.row(i));
     });
+    for (int64_t row = 0; row < call_.m; row += rows_at_a_time()) {
+      LinearCall part = call_;
+      part.m = std::min(rows_at_a_time(), call_.m - row);
+      part.y += row * call_.ldy;
+      multiply(part, x_.row(row), pool);
+    }
+  }
+
+ private:
+  // Rows whose codes stay in the second-level cache while all tiles pass by.
+  int64_t rows_at_a_time() const { return std::max<int64_t>(48, kCachedCodes / weight_.in / 48 * 48); }
+
+  void multiply(const LinearCall& call, const CodeRows& x, ThreadPool& pool) const {
     pool.parallel_for(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
         TileRows t = tile_rows(i, weight_.out);
-        if (call_.m == 1 && t.whole() && kernel_.dot_row)
-          one_row(t);
+        if (weight_.panels && call.m <= gemm_kernels().few_rows)
+          few_rows(t, call, x);
+        else if (call.m == 1 && t.whole() && kernel_.dot_row && !weight_.panels)
+          one_row(t, call, x);
         else
-          many_rows(t, workers_ + static_cast<size_t>(worker) * worker_bytes_);
-        add_bias(call_, t);
+          many_rows(t, call, x, workers_ + static_cast<size_t>(worker) * worker_bytes_);
+        add_bias(call, t);
       }
     });
   }
 
- private:
-  void one_row(const TileRows& t) const {
+  void one_row(const TileRows& t, const LinearCall& call, const CodeRows& x) const {
     float y[kTileRows];
-    kernel_.dot_row(weight_.rows + t.first_row * stride_, stride_, weight_.in / type_.block, x_, y);
-    std::memcpy(call_.y + t.row, y + t.lanes.first, static_cast<size_t>(t.lanes.count) * 4);
+    kernel_.dot_row(weight_.rows + t.first_row * stride_, stride_, weight_.in / type_.block, x, y);
+    std::memcpy(call.y + t.row, y + t.lanes.first, static_cast<size_t>(t.lanes.count) * 4);
   }
 
-  void many_rows(const TileRows& t, std::byte* memory) const {
+  const std::byte* panel(const TileRows& t) const {
+    return weight_.panels + t.row / kTileRows * 2 * half_panel_bytes();
+  }
+  int64_t half_panel_bytes() const { return weight_.in / type_.block * kernel_.panel_bytes; }
+
+  void few_rows(const TileRows& t, const LinearCall& call, const CodeRows& x) const {
+    float y[kMostFewRows * kTileRows];
+    kernel_.dot_panel(panel(t), weight_.in / type_.block, x, static_cast<int>(call.m), y);
+    for (int64_t i = 0; i < call.m; ++i)
+      std::memcpy(call.y + i * call.ldy + t.row, y + i * kTileRows + t.lanes.first,
+                  static_cast<size_t>(t.lanes.count) * 4);
+  }
+
+  void many_rows(const TileRows& t, const LinearCall& call, const CodeRows& x, std::byte* memory) const {
     CodeTile tile{reinterpret_cast<uint8_t*>(memory), reinterpret_cast<float*>(memory + sizes_.codes),
                   reinterpret_cast<float*>(memory + sizes_.codes + sizes_.scale)};
     const int64_t all = weight_.in / type_.block;
@@ -172,12 +201,14 @@ class CodeLinear {
     for (int64_t block = 0; block < all; block += step) {
       int64_t blocks = std::min(step, all - block);
       const std::byte* from = weight_.rows + t.first_row * stride_ + block * type_.bytes;
-      if (t.whole() && kernel_.unpack)
+      if (weight_.panels)
+        kernel_.unpack_panel(panel(t) + block * kernel_.panel_bytes, half_panel_bytes(), blocks, tile);
+      else if (t.whole() && kernel_.unpack)
         kernel_.unpack(from, stride_, blocks, tile);
       else
         expand_tile(form_, type_, kernel_.offset, from, stride_, t.count, blocks, tile);
-      kernel_.dot(tile, blocks * type_.block / form_.group, x_, block * type_.block / form_.group, call_.m,
-                  outputs(call_, t, block));
+      kernel_.dot(tile, blocks * type_.block / form_.group, x, block * type_.block / form_.group, call.m,
+                  outputs(call, t, block));
     }
   }
 
@@ -211,6 +242,7 @@ class FloatLinear {
         kernels_(gemm_kernels()),
         kernel_(kernels_.floats(w.dtype)),
         form_(quant::block_form(w.dtype)),
+        panels_(form_ ? nullptr : w.panels),
         stride_(w.in * type_.bytes / type_.block),
         tiles_(ceil_div(w.out, kTileRows)),
         grain_(tiles_per_piece(tiles_, kTileRows * stride_, call.m, threads)) {}
@@ -221,8 +253,8 @@ class FloatLinear {
       for (int64_t i = begin; i < end; ++i) {
         // Panels are padded: there the last tile stays where it is.
         TileRows t = tile_rows(i, weight_.out);
-        if (weight_.panels) t = {t.row, t.row, {0, t.lanes.count}, t.lanes.count};
-        if (call_.m == 1 && kernel_ && !weight_.in_out && (weight_.panels || t.whole()))
+        if (panels_) t = {t.row, t.row, {0, t.lanes.count}, t.lanes.count};
+        if (call_.m == 1 && kernel_ && !weight_.in_out && (panels_ || t.whole()))
           one_row(t, tile);
         else
           many_rows(t, 0, tile);
@@ -233,7 +265,7 @@ class FloatLinear {
 
  private:
   const std::byte* panel(const TileRows& t, int64_t k) const {
-    return weight_.panels + (t.row * weight_.in + k * kTileRows) * type_.bytes;
+    return panels_ + (t.row * weight_.in + k * kTileRows) * type_.bytes;
   }
   const std::byte* rows(const TileRows& t, int64_t k) const {
     return weight_.rows + t.first_row * stride_ + k * type_.bytes;
@@ -241,8 +273,8 @@ class FloatLinear {
 
   void one_row(const TileRows& t, float* tile) const {
     float y[kTileRows] = {};
-    int64_t whole = weight_.panels ? weight_.in : weight_.in / kernel_->step * kernel_->step;
-    if (weight_.panels)
+    int64_t whole = panels_ ? weight_.in : weight_.in / kernel_->step * kernel_->step;
+    if (panels_)
       kernel_->dot_panel(panel(t, 0), whole, call_.x, y);
     else
       kernel_->dot_row(rows(t, 0), stride_, whole, call_.x, y);
@@ -256,7 +288,7 @@ class FloatLinear {
       int64_t n = std::min(kFloatChunk, weight_.in - k);
       const float* values = tile;
       int64_t tile_stride = kTileRows;
-      if (weight_.panels && weight_.dtype == DType::f32) {
+      if (panels_ && weight_.dtype == DType::f32) {
         values = reinterpret_cast<const float*>(panel(t, k));
       } else if (weight_.in_out && weight_.dtype == DType::f32 && t.whole()) {
         values = reinterpret_cast<const float*>(weight_.rows) + k * weight_.out + t.first_row;
@@ -269,7 +301,7 @@ class FloatLinear {
   }
 
   void fill(const TileRows& t, int64_t k, int64_t n, float* tile) const {
-    if (weight_.panels) {
+    if (panels_) {
       kernel_->widen(panel(t, k), n * kTileRows, tile);
     } else if (weight_.in_out) {
       decode_columns(t, k, n, tile);
@@ -293,8 +325,12 @@ class FloatLinear {
     auto* scale = memory + kFloatCodeBytes;
     CodeTile from{reinterpret_cast<uint8_t*>(memory), reinterpret_cast<float*>(scale),
                   reinterpret_cast<float*>(scale + kFloatScaleBytes)};
+    const int64_t half = weight_.in / type_.block * codes.panel_bytes;
     const std::byte* at = weight_.rows + t.first_row * stride_ + k / type_.block * type_.bytes;
-    if (codes.unpack)
+    if (weight_.panels)
+      codes.unpack_panel(weight_.panels + t.row / kTileRows * 2 * half + k / type_.block * codes.panel_bytes, half,
+                         n / type_.block, from);
+    else if (codes.unpack)
       codes.unpack(at, stride_, n / type_.block, from);
     else
       expand_tile(*form_, type_, codes.offset, at, stride_, t.count, n / type_.block, from);
@@ -337,8 +373,28 @@ class FloatLinear {
   const GemmKernels& kernels_;
   const FloatKernel* kernel_;
   const quant::BlockForm* form_;  // null for types that are no blocks
+  const std::byte* panels_;       // of floats
   int64_t stride_, tiles_, grain_;
 };
+
+void pack_floats(const LinearWeight& w, std::byte* panels, ThreadPool& pool) {
+  const auto size = static_cast<size_t>(info(w.dtype).bytes);
+  pool.parallel_for(ceil_div(w.out, kTileRows), 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::byte* panel = panels + static_cast<size_t>(i * kTileRows * w.in) * size;
+      for (int r = 0; r < kTileRows; ++r) {
+        int64_t row = i * kTileRows + r;
+        for (int64_t k = 0; k < w.in; ++k) {
+          std::byte* to = panel + static_cast<size_t>(k * kTileRows + r) * size;
+          if (row < w.out)
+            std::memcpy(to, w.rows + static_cast<size_t>(row * w.in + k) * size, size);
+          else
+            std::memset(to, 0, size);
+        }
+      }
+    }
+  });
+}
 
 }  // namespace
 
@@ -358,27 +414,29 @@ void linear(const LinearWeight& weight, const LinearCall& call, ThreadPool& pool
 }
 
 uint64_t panel_bytes(DType dtype, int64_t out, int64_t in) {
+  const DTypeInfo& d = info(dtype);
+  if (quant::block_form(dtype)) {
+    const int bytes = gemm_kernels().codes(dtype).panel_bytes;
+    if (bytes == 0 || out < kTileRows) return 0;
+    return static_cast<uint64_t>(ceil_div(out, kTileRows) * 2 * (in / d.block)) * static_cast<uint64_t>(bytes);
+  }
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return 0;
-  return static_cast<uint64_t>(ceil_div(out, kTileRows) * kTileRows * in) * static_cast<uint64_t>(info(dtype).bytes);
+  return static_cast<uint64_t>(ceil_div(out, kTileRows) * kTileRows * in) * static_cast<uint64_t>(d.bytes);
 }
 
 void pack(const LinearWeight& w, std::byte* panels, ThreadPool& pool) noexcept {
-  const auto size = static_cast<size_t>(info(w.dtype).bytes);
-  pool.parallel_for(ceil_div(w.out, kTileRows), 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      std::byte* panel = panels + static_cast<size_t>(i * kTileRows * w.in) * size;
-      for (int r = 0; r < kTileRows; ++r) {
-        int64_t row = i * kTileRows + r;
-        for (int64_t k = 0; k < w.in; ++k) {
-          std::byte* to = panel + static_cast<size_t>(k * kTileRows + r) * size;
-          if (row < w.out)
-            std::memcpy(to, w.rows + static_cast<size_t>(row * w.in + k) * size, size);
-          else
-            std::memset(to, 0, size);
-        }
-      }
-    }
-  });
+  const int64_t tiles = ceil_div(w.out, kTileRows);
+  if (quant::block_form(w.dtype)) {
+    const CodeKernel& kernel = gemm_kernels().codes(w.dtype);
+    const int64_t blocks = w.in / info(w.dtype).block, stride = blocks * info(w.dtype).bytes;
+    pool.parallel_for(tiles, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        kernel.pack(w.rows + tile_rows(i, w.out).first_row * stride, stride, blocks,
+                    panels + i * 2 * blocks * kernel.panel_bytes);
+    });
+    return;
+  }
+  pack_floats(w, panels, pool);
 }
 
 }  // namespace tenon::cpu

@@ -2,7 +2,8 @@
 // these types and their operations for one ISA level, inside its target region and an unnamed namespace, and
 //   TENON_INLINE, TENON_LAMBDA  what a function and a lambda need to be inlined
 //   kCodeRows, kFloatRows   rows of activations that the registers hold at a time, kHalves: 16-row halves of a tile
-//   likewise kWideSigned             8-bit codes stay signed: the level's unsigned products would overflow
+//   likewise; kFewRows      rows that a panel is multiplied by without a tile in between
+//   kWideSigned             8-bit codes stay signed: the level's unsigned products would overflow
 
 // f(0), ..., f(n - 1), unrolled, so that arrays indexed by it stay in registers.
 template <class F, int... I>
@@ -46,7 +47,9 @@ inline void quantise(const float* x, int64_t n, int group, int offset, const Cod
 
 // ---- blocks of integer codes ----------------------------------------------------------------------------------------
 // Each type takes one block of 16 rows apart: sink.put(k4, codes of elements 4 k4 .. 4 k4 + 3) with the offset added,
-// in ascending order inside a group; then sink.group(g, scale[, minimum]), g ascending.
+// in ascending order inside a group; then sink.group(g, scale[, minimum]), g ascending. It reads each part of the block
+// once, always in the same order, through a source: from(offset, q) is 16 bytes of each row as four vectors,
+// word(offset) 4 bytes, half(offset) 2 bytes zero-extended, f16(offset) an f16 (`last`: the block ends with it).
 
 constexpr uint32_t kNibbles = 0x0F0F0F0F;
 
@@ -58,65 +61,67 @@ TENON_INLINE Floats byte_floats(Words w, int byte, uint32_t mask) {
 }
 TENON_INLINE Floats f16_high(Words w) { return f16_low(w >> 16); }
 
-template <int bytes, int elements, int group_size, bool minimum, int code_offset, bool is_wide = false>
+// panel: bytes a row takes in a packed panel, what its source calls read.
+template <int bytes, int panel, int elements, int group_size, bool minimum, int code_offset, bool is_wide = false>
 struct Block {
-  static constexpr int kBytes = bytes, kElements = elements, kGroup = group_size, kOffset = code_offset;
+  static constexpr int kBytes = bytes, kPanel = 16 * panel, kElements = elements, kGroup = group_size;
+  static constexpr int kOffset = code_offset;
   static constexpr bool kMinimum = minimum, kWide = is_wide && kWideSigned;
 };
 
-struct Q4_0 : Block<18, 32, 32, false, 8> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+struct Q4_0 : Block<18, 18, 32, 32, false, 8> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
     Words q[4];
-    transpose_rows(b + 2, stride, q);
+    from.four(2, q);
     unrolled<4>([&](int j) TENON_LAMBDA { sink.put(j, q[j] & splat(kNibbles)); });
     unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 + j, q[j] >> 4 & splat(kNibbles)); });
-    sink.group(0, f16_low(row_words(b, stride)));
+    sink.group(0, from.f16(0));
   }
 };
 
-struct Q4_1 : Block<20, 32, 32, true, 0> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    Words q[4], head = row_words(b, stride);
-    transpose_rows(b + 4, stride, q);
+struct Q4_1 : Block<20, 20, 32, 32, true, 0> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    Words q[4], head = from.word(0);
+    from.four(4, q);
     unrolled<4>([&](int j) TENON_LAMBDA { sink.put(j, q[j] & splat(kNibbles)); });
     unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 + j, q[j] >> 4 & splat(kNibbles)); });
     sink.group(0, f16_low(head), f16_high(head));
   }
 };
 
-struct Q5_0 : Block<22, 32, 32, false, 16> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    Words q[4], high = row_words(b + 2, stride);
-    transpose_rows(b + 6, stride, q);
+struct Q5_0 : Block<22, 22, 32, 32, false, 16> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    Words q[4], high = from.word(2);
+    from.four(6, q);
     unrolled<4>([&](int j) TENON_LAMBDA { sink.put(j, (q[j] & splat(kNibbles)) | fifth_bits(high, j)); });
     unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 + j, (q[j] >> 4 & splat(kNibbles)) | fifth_bits(high, 4 + j)); });
-    sink.group(0, f16_low(row_words(b, stride)));
+    sink.group(0, from.f16(0));
   }
 };
 
-struct Q5_1 : Block<24, 32, 32, true, 0> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    Words q[4], head = row_words(b, stride), high = row_words(b + 4, stride);
-    transpose_rows(b + 8, stride, q);
+struct Q5_1 : Block<24, 24, 32, 32, true, 0> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    Words q[4], head = from.word(0), high = from.word(4);
+    from.four(8, q);
     unrolled<4>([&](int j) TENON_LAMBDA { sink.put(j, (q[j] & splat(kNibbles)) | fifth_bits(high, j)); });
     unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 + j, (q[j] >> 4 & splat(kNibbles)) | fifth_bits(high, 4 + j)); });
     sink.group(0, f16_low(head), f16_high(head));
   }
 };
 
-struct Q8_0 : Block<34, 32, 32, false, kWideOffset, true> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+struct Q8_0 : Block<34, 34, 32, 32, false, kWideOffset, true> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
     unrolled<2>([&](int part) TENON_LAMBDA {
       Words q[4];
-      transpose_rows(b + 2 + 16 * part, stride, q);
+      from.four(2 + 16 * part, q);
       unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 * part + j, wide(q[j])); });
     });
-    sink.group(0, f16_low(row_words(b, stride)));
+    sink.group(0, from.f16(0));
   }
 };
 
@@ -124,9 +129,10 @@ struct Q8_0 : Block<34, 32, 32, false, kWideOffset, true> {
 struct KScales {
   Floats d, dmin;
   Words low, high, min_low, min_high;  // four bytes each: groups 0-3 and 4-7
-  TENON_INLINE KScales(const std::byte* b, int64_t stride) {
+  template <class From>
+  TENON_INLINE explicit KScales(From& from) {
     Words s[4];
-    transpose_rows(b, stride, s);
+    from.four(0, s);
     d = f16_low(s[0]);
     dmin = negate(f16_high(s[0]));
     low = s[1] & splat(0x3F3F3F3Fu);
@@ -141,14 +147,14 @@ struct KScales {
   }
 };
 
-struct Q4_K : Block<144, 256, 32, true, 0> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    KScales scales(b, stride);
+struct Q4_K : Block<144, 144, 256, 32, true, 0> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    KScales scales(from);
     unrolled<4>([&](int pair) TENON_LAMBDA {
       unrolled<2>([&](int part) TENON_LAMBDA {
         Words q[4];
-        transpose_rows(b + 16 + 32 * pair + 16 * part, stride, q);
+        from.four(16 + 32 * pair + 16 * part, q);
         unrolled<4>([&](int j) TENON_LAMBDA {
           sink.put(16 * pair + 4 * part + j, q[j] & splat(kNibbles));
           sink.put(16 * pair + 8 + 4 * part + j, q[j] >> 4 & splat(kNibbles));
@@ -165,17 +171,17 @@ TENON_INLINE Words bit_to_4(Words w, int n) {
   return (n < 4 ? w << static_cast<unsigned>(4 - n) : w >> static_cast<unsigned>(n - 4)) & splat(0x10101010u);
 }
 
-struct Q5_K : Block<176, 256, 32, true, 0> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    KScales scales(b, stride);
+struct Q5_K : Block<176, 176, 256, 32, true, 0> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    KScales scales(from);
     Words high[2][4];
-    transpose_rows(b + 16, stride, high[0]);
-    transpose_rows(b + 32, stride, high[1]);
+    from.four(16, high[0]);
+    from.four(32, high[1]);
     unrolled<4>([&](int pair) TENON_LAMBDA {
       unrolled<2>([&](int part) TENON_LAMBDA {
         Words q[4];
-        transpose_rows(b + 48 + 32 * pair + 16 * part, stride, q);
+        from.four(48 + 32 * pair + 16 * part, q);
         unrolled<4>([&](int j) TENON_LAMBDA {
           sink.put(16 * pair + 4 * part + j, (q[j] & splat(kNibbles)) | bit_to_4(high[part][j], 2 * pair));
           sink.put(16 * pair + 8 + 4 * part + j, (q[j] >> 4 & splat(kNibbles)) | bit_to_4(high[part][j], 2 * pair + 1));
@@ -187,18 +193,18 @@ struct Q5_K : Block<176, 256, 32, true, 0> {
   }
 };
 
-struct Q6_K : Block<210, 256, 16, false, 32> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+struct Q6_K : Block<210, 210, 256, 16, false, 32> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
     Words s[4];
-    transpose_rows(b + 192, stride, s);
-    Floats d = f16_high(row_words(b + 206, stride));
+    from.four(192, s);
+    Floats d = from.f16(208, true);
     unrolled<2>([&](int half) TENON_LAMBDA {
       unrolled<2>([&](int part) TENON_LAMBDA {
         Words l0[4], l1[4], h[4];
-        transpose_rows(b + 64 * half + 16 * part, stride, l0);
-        transpose_rows(b + 64 * half + 32 + 16 * part, stride, l1);
-        transpose_rows(b + 128 + 32 * half + 16 * part, stride, h);
+        from.four(64 * half + 16 * part, l0);
+        from.four(64 * half + 32 + 16 * part, l1);
+        from.four(128 + 32 * half + 16 * part, h);
         Words two = splat(0x30303030u);
         unrolled<4>([&](int j) TENON_LAMBDA {
           int at = 32 * half + 4 * part + j;
@@ -216,16 +222,16 @@ struct Q6_K : Block<210, 256, 16, false, 32> {
   }
 };
 
-struct Q2_K : Block<84, 256, 16, true, 0> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    Words s[4], head = row_words(b + 80, stride);
-    transpose_rows(b, stride, s);
+struct Q2_K : Block<84, 84, 256, 16, true, 0> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    Words s[4], head = from.word(80);
+    from.four(0, s);
     Floats d = f16_low(head), dmin = negate(f16_high(head));
     unrolled<2>([&](int half) TENON_LAMBDA {
       unrolled<2>([&](int part) TENON_LAMBDA {
         Words q[4];
-        transpose_rows(b + 16 + 32 * half + 16 * part, stride, q);
+        from.four(16 + 32 * half + 16 * part, q);
         unrolled<4>([&](int bits) TENON_LAMBDA {
           unrolled<4>([&](int j) TENON_LAMBDA {
             sink.put(32 * half + 8 * bits + 4 * part + j, q[j] >> static_cast<unsigned>(2 * bits) & splat(0x03030303u));
@@ -240,20 +246,20 @@ struct Q2_K : Block<84, 256, 16, true, 0> {
   }
 };
 
-struct Q3_K : Block<110, 256, 16, false, 4> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
+struct Q3_K : Block<110, 112, 256, 16, false, 4> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
     // The 16 bytes from 94 end with the block: two bytes of codes, twelve of scales, d.
     Words s[4], mask[2][4];
-    transpose_rows(b + 94, stride, s);
+    from.four(94, s);
     Floats d = f16_high(s[3]);
-    transpose_rows(b, stride, mask[0]);
-    transpose_rows(b + 16, stride, mask[1]);
+    from.four(0, mask[0]);
+    from.four(16, mask[1]);
     auto scale_byte = [&](int i) TENON_LAMBDA { return s[(i + 2) / 4] >> static_cast<unsigned>(8 * ((i + 2) % 4)); };
     unrolled<2>([&](int half) TENON_LAMBDA {
       unrolled<2>([&](int part) TENON_LAMBDA {
         Words q[4];
-        transpose_rows(b + 32 + 32 * half + 16 * part, stride, q);
+        from.four(32 + 32 * half + 16 * part, q);
         unrolled<4>([&](int bits) TENON_LAMBDA {
           unrolled<4>([&](int j) TENON_LAMBDA {
             int n = 4 * half + bits;  // of the mask: moved to bit 2
@@ -286,29 +292,29 @@ constexpr Codebook with_offset(const int8_t (&values)[16], int offset) {
 constexpr Codebook kIq4Codebook = with_offset(quant::kIq4Values, kWideOffset);
 constexpr Codebook kE2M1Codebook = with_offset(quant::kE2M1Doubled, 12);
 
-template <class S>
-TENON_INLINE void put_codebook(const std::byte* q, int64_t stride, const Codebook& book, int k4, S& sink) {
+template <class From, class S>
+TENON_INLINE void put_codebook(From& from, int offset, const Codebook& book, int k4, S& sink) {
   Words v[4];
-  transpose_rows(q, stride, v);
+  from.four(offset, v);
   unrolled<4>([&](int j) TENON_LAMBDA { sink.put(k4 + j, lookup(book.value, v[j] & splat(kNibbles))); });
   unrolled<4>([&](int j) TENON_LAMBDA { sink.put(k4 + 4 + j, lookup(book.value, v[j] >> 4 & splat(kNibbles))); });
 }
 
-struct Iq4Nl : Block<18, 32, 32, false, kWideOffset, true> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    put_codebook(b + 2, stride, kIq4Codebook, 0, sink);
-    sink.group(0, f16_low(row_words(b, stride)));
+struct Iq4Nl : Block<18, 18, 32, 32, false, kWideOffset, true> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    put_codebook(from, 2, kIq4Codebook, 0, sink);
+    sink.group(0, from.f16(0));
   }
 };
 
-struct Iq4Xs : Block<136, 256, 32, false, kWideOffset, true> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    Words head = row_words(b, stride), low = row_words(b + 4, stride);
+struct Iq4Xs : Block<136, 136, 256, 32, false, kWideOffset, true> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    Words head = from.word(0), low = from.word(4);
     Floats d = f16_low(head);
     unrolled<8>([&](int g) TENON_LAMBDA {
-      put_codebook(b + 8 + 16 * g, stride, kIq4Codebook, 8 * g, sink);
+      put_codebook(from, 8 + 16 * g, kIq4Codebook, 8 * g, sink);
       Words scale = (low >> static_cast<unsigned>(4 * g) & splat(15u)) |
                     (head >> static_cast<unsigned>(16 + 2 * g) & splat(3u)) << 4;
       sink.group(g, d * to_floats(scale - splat(32u)));
@@ -316,13 +322,13 @@ struct Iq4Xs : Block<136, 256, 32, false, kWideOffset, true> {
   }
 };
 
-struct Mxfp4 : Block<17, 32, 32, false, 12> {
-  template <class S>
-  TENON_INLINE static void split(const std::byte* b, int64_t stride, S& sink) {
-    put_codebook(b + 1, stride, kE2M1Codebook, 0, sink);
+struct Mxfp4 : Block<17, 18, 32, 32, false, 12> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    put_codebook(from, 1, kE2M1Codebook, 0, sink);
     // 2^(e - 128): e - 1 is the exponent field, but for e = 0 and 1 the value is below the normal range.
     alignas(16) static constexpr uint8_t kBelow[16] = {0x20, 0x40};
-    Words e = row_words(b, stride) & splat(255u), one = splat(1u);
+    Words e = from.half(0) & splat(255u), one = splat(1u);
     Words normal = (max(e, one) - one) << 23, below = lookup(kBelow, min(e, splat(2u))) & splat(255u);
     sink.group(0, as_floats(normal | below << 16));
   }
@@ -343,6 +349,7 @@ struct TileSink {
 
 // Lines of the next rows, as many as one step over 16 rows takes: in memory order, whatever the order of use.
 TENON_INLINE void prefetch(const std::byte* next, int64_t from, int64_t bytes) {
+#pragma GCC unroll 64
   for (int64_t i = from; i < from + bytes; i += 64) __builtin_prefetch(next + i);
 }
 
@@ -351,6 +358,77 @@ TENON_INLINE void prefetch_rows(const std::byte* at, int64_t stride, int64_t byt
   if (bytes < 64 && reinterpret_cast<uintptr_t>(at) % 64 >= static_cast<uintptr_t>(bytes)) return;
   for (int64_t i = 0; i < bytes; i += 64)
     for (int r = 0; r < 16; ++r) __builtin_prefetch(at + r * stride + i);
+}
+
+// ---- where blocks come from -----------------------------------------------------------------------------------------
+
+struct Rows {  // a block of 16 rows in the file
+  const std::byte* b;
+  int64_t stride;
+  TENON_INLINE void four(int offset, Words (&q)[4]) const { transpose_rows(b + offset, stride, q); }
+  TENON_INLINE Words word(int offset) const { return row_words(b + offset, stride); }
+  TENON_INLINE Words half(int offset) const { return word(offset) & splat(0xFFFFu); }
+  TENON_INLINE Floats f16(int offset, bool last = false) const {
+    return last ? f16_high(word(offset - 2)) : f16_low(word(offset));
+  }
+};
+
+// What the calls of T::split() on Rows gave, in their order: 64 bytes a vector, 32 a half.
+struct Panel {
+  const std::byte* at;
+  TENON_INLINE void four(int, Words (&q)[4]) {
+    unrolled<4>([&](int j) TENON_LAMBDA { q[j] = load_words(at + 64 * j); });
+    at += 256;
+  }
+  TENON_INLINE Words word(int) { return load_words((at += 64) - 64); }
+  TENON_INLINE Words half(int) { return halves_at((at += 32) - 32); }
+  TENON_INLINE Floats f16(int, bool = false) { return f16_at((at += 32) - 32); }
+};
+
+// Reads rows and writes the panel.
+struct Packing {
+  Rows rows;
+  std::byte* to;
+  void put(const Words& w) { store(to, w), to += 64; }
+  void four(int offset, Words (&q)[4]) {
+    rows.four(offset, q);
+    for (const Words& w : q) put(w);
+  }
+  Words word(int offset) {
+    Words w = rows.word(offset);
+    put(w);
+    return w;
+  }
+  void put_halves(int offset) {
+    for (int r = 0; r < 16; ++r) std::memcpy(to + 2 * r, rows.b + r * rows.stride + offset, 2);
+    to += 32;
+  }
+  Words half(int offset) {
+    put_halves(offset);
+    return rows.half(offset);
+  }
+  Floats f16(int offset, bool last = false) {
+    put_halves(offset);
+    return rows.f16(offset, last);
+  }
+};
+
+struct NoSink {
+  void put(int, const Words&) {}
+  void group(int, const Floats&) {}
+  void group(int, const Floats&, const Floats&) {}
+};
+
+// A panel holds 16 rows after the other 16.
+template <class T>
+inline void pack_rows(const std::byte* rows, int64_t stride, int64_t blocks, std::byte* panel) noexcept {
+  Packing p{{rows, stride}, panel};
+  NoSink sink;
+  for (int half = 0; half < 2; ++half)
+    for (int64_t i = 0; i < blocks; ++i) {
+      p.rows.b = rows + 16 * half * stride + i * T::kBytes;
+      T::split(p, sink);
+    }
 }
 
 template <class T>
@@ -365,8 +443,28 @@ inline void unpack(const std::byte* rows, int64_t stride, int64_t blocks, const 
         prefetch(next, i * 16 * T::kBytes, 16 * T::kBytes);
       else
         prefetch_rows(b + 512, stride, T::kBytes);
-      T::split(b, stride, sink);
+      Rows from{b, stride};
+      T::split(from, sink);
       b += T::kBytes;
+      sink.codes += T::kElements * kTileRows;
+      sink.scale += kGroups * kTileRows;
+      sink.minimum += kGroups * kTileRows;
+    }
+  }
+}
+
+// How far ahead of their use lines of a panel are asked for.
+constexpr int64_t kAhead = 2048;
+
+template <class T>
+inline void unpack_panel(const std::byte* panel, int64_t half_bytes, int64_t blocks, const CodeTile& tile) noexcept {
+  constexpr int kGroups = T::kElements / T::kGroup;
+  for (int half = 0; half < 2; ++half) {
+    Panel from{panel + half * half_bytes};
+    TileSink sink{tile.codes + 64 * half, tile.scale + 16 * half, tile.minimum + 16 * half};
+    for (int64_t i = 0; i < blocks; ++i) {
+      prefetch(from.at + kAhead, 0, T::kPanel);
+      T::split(from, sink);
       sink.codes += T::kElements * kTileRows;
       sink.scale += kGroups * kTileRows;
       sink.minimum += kGroups * kTileRows;
@@ -380,42 +478,87 @@ TENON_INLINE Floats add_group(Floats acc, Words dot, Floats scale, Floats minimu
   return kMinimum ? fma(minimum, splat(x_sum), acc) : acc;
 }
 
-// Multiplies by one row of activations at once.
-template <class T>
+// Multiplies by kRows rows of activations at once.
+template <class T, int kRows>
 struct DotSink {
-  const int8_t* a;
-  const float *scale, *sum;
-  const int32_t* start;
-  Floats acc;
-  Words dot[T::kElements / T::kGroup];
+  CodeRows x;  // from this block on
+  Floats acc[kRows];
+  Words dot[kRows][T::kElements / T::kGroup];
 
   TENON_INLINE void put(int k4, Words w) {
     constexpr int kPerGroup = T::kGroup / 4;
-    Words& d = dot[k4 / kPerGroup];
-    if (k4 % kPerGroup == 0) d = splat(static_cast<uint32_t>(start[k4 / kPerGroup]));
-    d = dot4<T::kWide>(d, prepare<T::kWide>(w), a + 4 * k4);
+    const int g = k4 / kPerGroup;
+    Weights<T::kWide> weights = prepare<T::kWide>(w);
+    unrolled<kRows>([&](int r) TENON_LAMBDA {
+      Words& d = dot[r][g];
+      if (k4 % kPerGroup == 0) d = splat(static_cast<uint32_t>(x.start[r * x.groups + g]));
+      d = dot4<T::kWide>(d, weights, x.codes + r * x.in + 4 * k4);
+    });
   }
-  TENON_INLINE void group(int g, Floats s) { acc = add_group<false>(acc, dot[g], s, s, scale[g], 0); }
-  TENON_INLINE void group(int g, Floats s, Floats m) { acc = add_group<true>(acc, dot[g], s, m, scale[g], sum[g]); }
+  TENON_INLINE void group(int g, Floats s) {
+    unrolled<kRows>(
+        [&](int r) TENON_LAMBDA { acc[r] = add_group<false>(acc[r], dot[r][g], s, s, x.scale[r * x.groups + g], 0); });
+  }
+  TENON_INLINE void group(int g, Floats s, Floats m) {
+    unrolled<kRows>([&](int r) TENON_LAMBDA {
+      int64_t i = r * x.groups + g;
+      acc[r] = add_group<true>(acc[r], dot[r][g], s, m, x.scale[i], x.sum[i]);
+    });
+  }
+  TENON_INLINE void next_block() {
+    constexpr int kGroups = T::kElements / T::kGroup;
+    x.codes += T::kElements;
+    x.scale += kGroups;
+    x.sum += kGroups;
+    x.start += kGroups;
+  }
 };
 
 template <class T>
 inline void dot_row(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x, float* y) noexcept {
-  constexpr int kGroups = T::kElements / T::kGroup;
   for (int half = 0; half < 2; ++half) {
     const std::byte *b = rows + 16 * half * stride, *next = b + 16 * stride;
-    DotSink<T> sink;
-    sink.acc = splat(0.0f);
-    for (int64_t i = 0; i < blocks; ++i) {
+    DotSink<T, 1> sink;
+    sink.x = x;
+    sink.acc[0] = splat(0.0f);
+    for (int64_t i = 0; i < blocks; ++i, sink.next_block()) {
       prefetch(next, i * 16 * T::kBytes, 16 * T::kBytes);
-      sink.a = x.codes + i * T::kElements;
-      sink.scale = x.scale + i * kGroups;
-      sink.sum = x.sum + i * kGroups;
-      sink.start = x.start + i * kGroups;
-      T::split(b + i * T::kBytes, stride, sink);
+      Rows from{b + i * T::kBytes, stride};
+      T::split(from, sink);
     }
-    store(y + 16 * half, sink.acc);
+    store(y + 16 * half, sink.acc[0]);
   }
+}
+
+// Both halves together: two streams of memory are faster than one.
+template <class T, int kRows>
+inline void dot_panel_rows(const std::byte* panel, int64_t blocks, const CodeRows& x, float* y) noexcept {
+  Panel from[2] = {{panel}, {panel + blocks * T::kPanel}};
+  DotSink<T, kRows> sink[2];
+  unrolled<2>([&](int half) TENON_LAMBDA {
+    sink[half].x = x;
+    unrolled<kRows>([&](int r) TENON_LAMBDA { sink[half].acc[r] = splat(0.0f); });
+  });
+  for (int64_t i = 0; i < blocks; ++i)
+    unrolled<2>([&](int half) TENON_LAMBDA {
+      prefetch(from[half].at + kAhead, 0, T::kPanel);
+      T::split(from[half], sink[half]);
+      sink[half].next_block();
+    });
+  unrolled<2>([&](int half) TENON_LAMBDA {
+    unrolled<kRows>([&](int r) TENON_LAMBDA { store(y + r * kTileRows + 16 * half, sink[half].acc[r]); });
+  });
+}
+
+template <class T>
+inline void dot_panel(const std::byte* panel, int64_t blocks, const CodeRows& x, int m, float* y) noexcept {
+  static_assert(kFewRows == 1 || kFewRows == 2 || kFewRows == 4);
+  int row = 0;
+  if constexpr (kFewRows == 4)
+    if (m == 4) return dot_panel_rows<T, 4>(panel, blocks, x, y);
+  if constexpr (kFewRows >= 2)
+    for (; row + 2 <= m; row += 2) dot_panel_rows<T, 2>(panel, blocks, x.row(row), y + row * kTileRows);
+  for (; row < m; ++row) dot_panel_rows<T, 1>(panel, blocks, x.row(row), y + row * kTileRows);
 }
 
 // ---- a tile times many rows -----------------------------------------------------------------------------------------
@@ -529,13 +672,21 @@ inline void code_values(const CodeTile& tile, int64_t groups, float* out) noexce
 }
 
 template <class T>
-constexpr CodeKernel kKernel{T::kOffset, unpack<T>, dot_codes<T::kGroup, T::kMinimum, T::kWide>,
-                             code_values<T::kGroup, T::kMinimum, T::kOffset>, dot_row<T>};
+constexpr CodeKernel kKernel{.offset = T::kOffset,
+                             .panel_bytes = T::kPanel,
+                             .dot = dot_codes<T::kGroup, T::kMinimum, T::kWide>,
+                             .values = code_values<T::kGroup, T::kMinimum, T::kOffset>,
+                             .unpack = unpack<T>,
+                             .dot_row = dot_row<T>,
+                             .pack = pack_rows<T>,
+                             .unpack_panel = unpack_panel<T>,
+                             .dot_panel = dot_panel<T>};
 
 // Types without a vector form: codes of all 8 bits.
 template <int kGroup, bool kMinimum>
-constexpr CodeKernel kExpanded{kWideOffset, nullptr, dot_codes<kGroup, kMinimum, kWideSigned>,
-                               code_values<kGroup, kMinimum, kWideOffset>, nullptr};
+constexpr CodeKernel kExpanded{.offset = kWideOffset,
+                               .dot = dot_codes<kGroup, kMinimum, kWideSigned>,
+                               .values = code_values<kGroup, kMinimum, kWideOffset>};
 
 inline const CodeKernel& code_kernel(DType dtype) noexcept {
   switch (dtype) {

@@ -17,7 +17,7 @@ namespace {
 #define TENON_INLINE inline __attribute__((always_inline))
 #define TENON_LAMBDA __attribute__((always_inline))
 
-constexpr int kCodeRows = 3, kFloatRows = 4, kHalves = 1;
+constexpr int kCodeRows = 3, kFloatRows = 4, kHalves = 1, kFewRows = 2;
 // maddubs adds two products in 16 bits, with saturation: unsigned codes above 128 would not fit.
 constexpr bool kWideSigned = true;
 
@@ -105,11 +105,12 @@ TENON_INLINE Floats f16_at(const void* p) {
   auto* v = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(v)), _mm256_cvtph_ps(_mm_loadu_si128(v + 1))};
 }
-TENON_INLINE Floats bf16_at(const void* p) {
+// 16 16-bit numbers, zero-extended.
+TENON_INLINE Words halves_at(const void* p) {
   auto* v = static_cast<const __m128i*>(p);
-  return as_floats(Words{_mm256_cvtepu16_epi32(_mm_loadu_si128(v)), _mm256_cvtepu16_epi32(_mm_loadu_si128(v + 1))}
-                   << 16);
+  return {_mm256_cvtepu16_epi32(_mm_loadu_si128(v)), _mm256_cvtepu16_epi32(_mm_loadu_si128(v + 1))};
 }
+TENON_INLINE Floats bf16_at(const void* p) { return as_floats(halves_at(p) << 16); }
 
 // The bits of the largest |x|.
 TENON_INLINE uint32_t largest_magnitude(Floats a, Floats b) {
@@ -196,7 +197,7 @@ TENON_INLINE Words dot4(Words acc, Weights<kWide> w, const int8_t* a) {
 
 }  // namespace
 
-extern const GemmKernels kGemmAvx2{quantise, code_kernel, float_kernel, dot_floats};
+extern const GemmKernels kGemmAvx2{kFewRows, quantise, code_kernel, float_kernel, dot_floats};
 
 }  // namespace tenon::cpu
 

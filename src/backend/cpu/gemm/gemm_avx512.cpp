@@ -17,7 +17,7 @@ namespace {
 #define TENON_INLINE inline __attribute__((always_inline))
 #define TENON_LAMBDA __attribute__((always_inline))
 
-constexpr int kCodeRows = 6, kFloatRows = 8, kHalves = 2;
+constexpr int kCodeRows = 6, kFloatRows = 8, kHalves = 2, kFewRows = 4;
 constexpr bool kWideSigned = false;
 
 struct Words {  // 16 dwords, or 64 bytes
@@ -70,10 +70,11 @@ TENON_INLINE Floats f16_low(Words w) { return {_mm512_cvtph_ps(_mm512_cvtepi32_e
 TENON_INLINE Floats f16_at(const void* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }
-TENON_INLINE Floats bf16_at(const void* p) {
-  return {_mm512_castsi512_ps(
-      _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p))), 16))};
+// 16 16-bit numbers, zero-extended.
+TENON_INLINE Words halves_at(const void* p) {
+  return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }
+TENON_INLINE Floats bf16_at(const void* p) { return as_floats(halves_at(p) << 16); }
 
 // The bits of the largest |x|.
 TENON_INLINE uint32_t largest_magnitude(Floats a, Floats b) {
@@ -142,7 +143,7 @@ TENON_INLINE Words dot4(Words acc, Weights<kWide> w, const int8_t* a) {
 
 }  // namespace
 
-extern const GemmKernels kGemmAvx512Vnni{quantise, code_kernel, float_kernel, dot_floats};
+extern const GemmKernels kGemmAvx512Vnni{kFewRows, quantise, code_kernel, float_kernel, dot_floats};
 
 }  // namespace tenon::cpu
 

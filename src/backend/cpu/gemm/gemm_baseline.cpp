@@ -16,7 +16,7 @@ namespace {
 #define TENON_INLINE inline __attribute__((always_inline))
 #define TENON_LAMBDA __attribute__((always_inline))
 
-constexpr int kCodeRows = 1, kFloatRows = 2, kHalves = 1;
+constexpr int kCodeRows = 1, kFloatRows = 2, kHalves = 1, kFewRows = 1;
 constexpr bool kWideSigned = false;
 
 using U32x4 = uint32_t __attribute__((vector_size(16)));
@@ -135,7 +135,7 @@ TENON_INLINE Floats f16_low(Words w) {
   Words special = quarters<Words>([](U32x4 a) { return (U32x4)(a >= 0x0F800000u) & 0x7F800000u; }, magnitude);
   return as_floats(finite | special | sign);
 }
-TENON_INLINE Words u16_at(const void* p) {
+TENON_INLINE Words halves_at(const void* p) {
   uint16_t h[16];
   std::memcpy(h, p, 32);
   Words w;
@@ -144,8 +144,8 @@ TENON_INLINE Words u16_at(const void* p) {
   std::memcpy(&w, v, 64);
   return w;
 }
-TENON_INLINE Floats f16_at(const void* p) { return f16_low(u16_at(p)); }
-TENON_INLINE Floats bf16_at(const void* p) { return as_floats(u16_at(p) << 16); }
+TENON_INLINE Floats f16_at(const void* p) { return f16_low(halves_at(p)); }
+TENON_INLINE Floats bf16_at(const void* p) { return as_floats(halves_at(p) << 16); }
 
 // The bits of the largest |x|.
 inline uint32_t largest_magnitude(Floats a, Floats b) {
@@ -241,6 +241,6 @@ TENON_INLINE Words dot4(Words acc, Weights<kWide> w, const int8_t* a) {
 
 }  // namespace
 
-extern const GemmKernels kGemmBaseline{quantise, code_kernel, float_kernel, dot_floats};
+extern const GemmKernels kGemmBaseline{kFewRows, quantise, code_kernel, float_kernel, dot_floats};
 
 }  // namespace tenon::cpu

@@ -45,16 +45,25 @@ struct Outputs {
 };
 
 struct CodeKernel {
-  int offset;
-  // `blocks` blocks of 32 rows (row r at rows + r * stride) into a tile; null: no vector form, see quant::BlockForm.
-  void (*unpack)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeTile& tile) noexcept;
+  int offset = 0;
+  int panel_bytes = 0;  // of 16 rows of one block in a packed panel; 0: no vector form, the members below dot are null
   // out = or += tile . activations over `groups` groups, of which `first_group` is the first in x.
   void (*dot)(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m,
-              const Outputs& out) noexcept;
+              const Outputs& out) noexcept = nullptr;
   // The tile's values, scale * code + minimum as decode() rounds them, as f32 [groups * group][32].
-  void (*values)(const CodeTile& tile, int64_t groups, float* out) noexcept;
-  // y[0..32) = 32 whole rows . the first row of x, without a tile in between; null like unpack.
-  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x, float* y) noexcept;
+  void (*values)(const CodeTile& tile, int64_t groups, float* out) noexcept = nullptr;
+
+  // `blocks` blocks of 32 rows (row r at rows + r * stride) into a tile.
+  void (*unpack)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeTile& tile) noexcept = nullptr;
+  // y[0..32) = 32 whole rows . the first row of x, without a tile in between.
+  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x,
+                  float* y) noexcept = nullptr;
+  // 32 whole rows as a panel: of 16 rows block by block, then of the other 16.
+  void (*pack)(const std::byte* rows, int64_t stride, int64_t blocks, std::byte* panel) noexcept = nullptr;
+  // Like unpack and dot_row; a panel's halves are half_bytes apart, and y is [m][32] for m up to few_rows.
+  void (*unpack_panel)(const std::byte* panel, int64_t half_bytes, int64_t blocks,
+                       const CodeTile& tile) noexcept = nullptr;
+  void (*dot_panel)(const std::byte* panel, int64_t blocks, const CodeRows& x, int m, float* y) noexcept = nullptr;
 };
 
 struct FloatKernel {
@@ -67,7 +76,10 @@ struct FloatKernel {
                     float* y) noexcept;  // y[0..32) += panel [k][32] . x
 };
 
+constexpr int kMostFewRows = 4;
+
 struct GemmKernels {
+  int few_rows;  // up to kMostFewRows
   // n (a multiple of 32) activations to one row of codes.
   void (*quantise)(const float* x, int64_t n, int group, int offset, const CodeRows& row) noexcept;
   const CodeKernel& (*codes)(DType dtype) noexcept;    // of any block type
