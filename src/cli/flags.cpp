@@ -5,6 +5,7 @@
 
 #include "backend/kv_type.h"
 #include "base/error.h"
+#include "tensor/quant.h"
 
 namespace tenon::cli {
 
@@ -51,9 +52,10 @@ void RunFlags::declare(CLI::App& app) {
   g->add_option("--kv-tokens", options.kv_tokens, "tokens of KV kept in all; default max-sequences x context");
   g->add_option("--kv", kv, "KV type: bf16, f16, f32, q8")->check(CLI::IsMember({"bf16", "f16", "f32", "q8"}));
   g->add_option("--memory", memory, "limit on all memory of the run, e.g. cpu=6G; default: what the machine has free");
-  g->add_option("--weights,--dtype", weights, "load matrices at this precision: f32, f16, bf16; default: as published")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
-  g->add_option("--pack", pack, "weights packed for speed instead of mapped: off, load, later (after the first token, if it fits)")
+  g->add_option("--weights,--dtype", weights,
+                "load matrices at this precision: f32, f16, bf16, q8, q5, q4; default: as published");
+  g->add_option("--pack", pack,
+                "weights packed for speed instead of mapped: off, load, later (after the first token, if it fits)")
       ->check(CLI::IsMember({"off", "load", "later"}));
   g->add_option("--compute", compute, "f32: weights decoded to f32, activations and KV in f32 (reference numerics)")
       ->check(CLI::IsMember({"f32"}));
@@ -66,9 +68,8 @@ runtime::RunOptions RunFlags::resolve() const {
   o.kv = *cpu::kv_type_named(kv);
   o.pack = pack == "off" ? runtime::Pack::off : pack == "load" ? runtime::Pack::load : runtime::Pack::later;
   o.compute_f32 = compute == "f32";
-  if (weights == "f32") o.weights = DType::f32;
-  if (weights == "f16") o.weights = DType::f16;
-  if (weights == "bf16") o.weights = DType::bf16;
+  if (!weights.empty() && !(o.weights = load_precision(weights)))
+    fail(ErrorCode::invalid_argument, "--weights '{}': use one of {}", printable(weights), kLoadPrecisions);
   if (!memory.empty()) {
     if (!memory.starts_with("cpu="))
       fail(ErrorCode::invalid_argument, "--memory '{}': write cpu=6G", printable(memory));

@@ -4,6 +4,7 @@
 #include "pipelines/text.h"
 #include "runtime/memory_plan.h"
 #include "tenon/tenon.h"
+#include "tensor/quant.h"
 
 namespace tenon {
 namespace {
@@ -17,14 +18,8 @@ runtime::RunOptions to_options(const LoadOptions& o) {
   auto kv = cpu::kv_type_named(o.kv);
   if (!kv) fail(ErrorCode::invalid_argument, "kv is '{}', wanted bf16, f16, f32 or q8", printable(o.kv));
   r.kv = *kv;
-  if (o.weights == "f32")
-    r.weights = DType::f32;
-  else if (o.weights == "f16")
-    r.weights = DType::f16;
-  else if (o.weights == "bf16")
-    r.weights = DType::bf16;
-  else if (!o.weights.empty())
-    fail(ErrorCode::invalid_argument, "weights is '{}', wanted f32, f16 or bf16", printable(o.weights));
+  if (!o.weights.empty() && !(r.weights = load_precision(o.weights)))
+    fail(ErrorCode::invalid_argument, "weights is '{}', wanted one of {}", printable(o.weights), kLoadPrecisions);
   return r;
 }
 

@@ -78,6 +78,19 @@ struct Planner {
     vocab = graph.nodes[static_cast<size_t>(graph.output("logits"))].type.last();
   }
 
+  // What --weights makes of a matrix. Rows that are no whole blocks, and matrices stored [in, out], cannot be
+  // quantised.
+  DType load_dtype(size_t node, DType published) const {
+    if (!options.weights) return published;
+    const graph::TensorType& t = graph.nodes[node].type;
+    if (t.last() % info(*options.weights).block != 0) return published;
+    if (is_block_quantised(*options.weights))
+      for (const graph::Node& n : graph.nodes)
+        if (auto l = as<graph::Linear>(n.op); l && l->in_out && static_cast<size_t>(n.inputs[1]) == node)
+          return published;
+    return *options.weights;
+  }
+
   std::vector<WeightPlan> plan_weights(MemoryPlan& memory, uint64_t& largest_packed) const {
     std::vector<WeightPlan> out;
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -93,9 +106,9 @@ struct Planner {
         p.kind = WeightPlan::Kind::vector_f32;
         p.dtype = DType::f32;
         p.bytes = bytes_for(DType::f32, n, w->name);
-      } else if ((options.weights && *options.weights != p.dtype) || strided) {
+      } else if (DType wanted = load_dtype(i, p.dtype); wanted != p.dtype || strided) {
         p.kind = WeightPlan::Kind::converted;
-        if (options.weights) p.dtype = *options.weights;
+        p.dtype = wanted;
         p.bytes = bytes_for(p.dtype, n, w->name);
       } else if (options.pack != Pack::off && device.panel_bytes(graph, i) > 0) {
         p.kind = WeightPlan::Kind::panels;

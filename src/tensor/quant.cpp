@@ -84,15 +84,4 @@ void decode(DType dtype, const std::byte* src, float* dst, int64_t n) noexcept {
   }
 }
 
-void encode(DType dtype, const float* src, std::byte* dst, int64_t n) noexcept {
-  if (dtype == DType::f32) {
-    std::memcpy(dst, src, static_cast<size_t>(n) * 4);
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    uint16_t v = dtype == DType::f16 ? f32_to_f16(src[i]) : f32_to_bf16(src[i]);
-    std::memcpy(dst + 2 * i, &v, 2);
-  }
-}
-
 }  // namespace tenon

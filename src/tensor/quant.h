@@ -3,7 +3,9 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "tensor/dtype.h"
 
@@ -13,7 +15,11 @@ namespace tenon {
 // is_float(dtype) must hold.
 void decode(DType dtype, const std::byte* src, float* dst, int64_t n) noexcept;
 
-// Encodes `n` floats to f32, f16 or bf16 (round to nearest even; the only targets `--weights` has so far).
+// Types that --weights names: f32, f16, bf16, q8 (q8_0), q5 (q5_1), q4 (q4_1), q8_0, q5_0, q5_1, q4_0, q4_1.
+std::optional<DType> load_precision(std::string_view name);
+constexpr std::string_view kLoadPrecisions = "f32, f16, bf16, q8, q5, q4, q8_0, q5_1, q5_0, q4_1, q4_0";
+
+// Encodes `n` floats (a multiple of the block) to one of these; f16 and bf16 round to nearest even.
 void encode(DType dtype, const float* src, std::byte* dst, int64_t n) noexcept;
 
 }  // namespace tenon

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <random>
 
 #include "base/json.h"
 #include "support/kit.h"
@@ -179,6 +181,43 @@ TEST(SmallFloats, RoundTrip) {
       if (!std::isnan(v)) {
         EXPECT_EQ(f32_to_small(f.format, v), code) << f.name;
       }
+    }
+  }
+}
+
+TEST(Encode, BlocksComeBackAsCloseAsTheirBitsAllow) {
+  std::mt19937 rng(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(32 * 200), y(x.size());
+  for (float& v : x) v = normal(rng);
+  for (auto [name, most] : std::initializer_list<std::pair<const char*, double>>{
+           {"q8", 0.006}, {"q5", 0.037}, {"q5_0", 0.042}, {"q4", 0.075}, {"q4_0", 0.088}}) {
+    DType dtype = *load_precision(name);
+    std::vector<std::byte> blocks(bytes_for(dtype, static_cast<int64_t>(x.size()), "test"));
+    encode(dtype, x.data(), blocks.data(), static_cast<int64_t>(x.size()));
+    decode(dtype, blocks.data(), y.data(), static_cast<int64_t>(x.size()));
+    double error = 0, power = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      error += static_cast<double>(x[i] - y[i]) * static_cast<double>(x[i] - y[i]);
+      power += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    }
+    EXPECT_LT(std::sqrt(error / power), most) << name;
+  }
+  EXPECT_FALSE(load_precision("q3"));
+}
+
+TEST(Encode, BlocksOfWhatTheyHoldAreExact) {
+  for (const char* name : {"q8", "q5", "q5_0", "q4", "q4_0"}) {
+    DType dtype = *load_precision(name);
+    for (float scale : {0.0f, 0.25f, -2.0f}) {
+      float x[32], y[32];
+      for (int i = 0; i < 32; ++i) x[i] = scale * static_cast<float>(dtype == DType::q5_1 ? i - 8 : i % 16 - 8);
+      if (dtype == DType::q8_0) x[0] = scale * 127;
+      if (dtype == DType::q5_0) x[0] = scale * -16;
+      std::byte block[64];
+      encode(dtype, x, block, 32);
+      decode(dtype, block, y, 32);
+      for (int i = 0; i < 32; ++i) EXPECT_EQ(x[i], y[i]) << name << " " << scale << " element " << i;
     }
   }
 }
