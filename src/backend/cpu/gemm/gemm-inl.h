@@ -2,7 +2,7 @@
 // these types and their operations for one ISA level, inside its target region and an unnamed namespace, and
 //   TENON_INLINE, TENON_LAMBDA  what a function and a lambda need to be inlined
 //   kCodeRows, kFloatRows   rows of activations that the registers hold at a time, kHalves: 16-row halves of a tile
-//   likewise; kFewRows      rows that a panel is multiplied by without a tile in between
+//   likewise; kPanelRows    rows that a panel is multiplied by at a time
 //   kWideSigned             8-bit codes stay signed: the level's unsigned products would overflow
 
 // f(0), ..., f(n - 1), unrolled, so that arrays indexed by it stay in registers.
@@ -530,35 +530,36 @@ inline void dot_row(const std::byte* rows, int64_t stride, int64_t blocks, const
   }
 }
 
-// Both halves together: two streams of memory are faster than one.
+// One or two rows take both halves together: two streams of memory are faster than one.
 template <class T, int kRows>
 inline void dot_panel_rows(const std::byte* panel, int64_t blocks, const CodeRows& x, float* y) noexcept {
-  Panel from[2] = {{panel}, {panel + blocks * T::kPanel}};
-  DotSink<T, kRows> sink[2];
-  unrolled<2>([&](int half) TENON_LAMBDA {
-    sink[half].x = x;
-    unrolled<kRows>([&](int r) TENON_LAMBDA { sink[half].acc[r] = splat(0.0f); });
-  });
-  for (int64_t i = 0; i < blocks; ++i)
-    unrolled<2>([&](int half) TENON_LAMBDA {
-      prefetch(from[half].at + kAhead, 0, T::kPanel);
-      T::split(from[half], sink[half]);
-      sink[half].next_block();
+  constexpr int kTogether = kRows <= 2 ? 2 : 1;
+  for (int first = 0; first < 2; first += kTogether) {
+    Panel from[kTogether];
+    DotSink<T, kRows> sink[kTogether];
+    unrolled<kTogether>([&](int h) TENON_LAMBDA {
+      from[h].at = panel + (first + h) * blocks * T::kPanel;
+      sink[h].x = x;
+      unrolled<kRows>([&](int r) TENON_LAMBDA { sink[h].acc[r] = splat(0.0f); });
     });
-  unrolled<2>([&](int half) TENON_LAMBDA {
-    unrolled<kRows>([&](int r) TENON_LAMBDA { store(y + r * kTileRows + 16 * half, sink[half].acc[r]); });
-  });
+    for (int64_t i = 0; i < blocks; ++i)
+      unrolled<kTogether>([&](int h) TENON_LAMBDA {
+        prefetch(from[h].at + kAhead, 0, T::kPanel);
+        T::split(from[h], sink[h]);
+        sink[h].next_block();
+      });
+    unrolled<kTogether>([&](int h) TENON_LAMBDA {
+      unrolled<kRows>([&](int r) TENON_LAMBDA { store(y + r * kTileRows + 16 * (first + h), sink[h].acc[r]); });
+    });
+  }
 }
 
-template <class T>
+template <class T, int kRows = kPanelRows>
 inline void dot_panel(const std::byte* panel, int64_t blocks, const CodeRows& x, int m, float* y) noexcept {
-  static_assert(kFewRows == 1 || kFewRows == 2 || kFewRows == 4);
   int row = 0;
-  if constexpr (kFewRows == 4)
-    if (m == 4) return dot_panel_rows<T, 4>(panel, blocks, x, y);
-  if constexpr (kFewRows >= 2)
-    for (; row + 2 <= m; row += 2) dot_panel_rows<T, 2>(panel, blocks, x.row(row), y + row * kTileRows);
-  for (; row < m; ++row) dot_panel_rows<T, 1>(panel, blocks, x.row(row), y + row * kTileRows);
+  for (; row + kRows <= m; row += kRows) dot_panel_rows<T, kRows>(panel, blocks, x.row(row), y + row * kTileRows);
+  if constexpr (kRows > 1)
+    if (row < m) dot_panel<T, kRows / 2>(panel, blocks, x.row(row), m - row, y + row * kTileRows);
 }
 
 // ---- a tile times many rows -----------------------------------------------------------------------------------------
@@ -680,7 +681,7 @@ constexpr CodeKernel kKernel{.offset = T::kOffset,
                              .dot_row = dot_row<T>,
                              .pack = pack_rows<T>,
                              .unpack_panel = unpack_panel<T>,
-                             .dot_panel = dot_panel<T>};
+                             .dot_panel = dot_panel<T, kPanelRows>};
 
 // Types without a vector form: codes of all 8 bits.
 template <int kGroup, bool kMinimum>

@@ -17,7 +17,7 @@ namespace {
 #define TENON_INLINE inline __attribute__((always_inline))
 #define TENON_LAMBDA __attribute__((always_inline))
 
-constexpr int kCodeRows = 6, kFloatRows = 8, kHalves = 2, kFewRows = 4;
+constexpr int kCodeRows = 6, kFloatRows = 8, kHalves = 2, kPanelRows = 8, kFewRows = 16;
 constexpr bool kWideSigned = false;
 
 struct Words {  // 16 dwords, or 64 bytes

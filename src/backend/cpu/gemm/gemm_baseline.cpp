@@ -16,7 +16,7 @@ namespace {
 #define TENON_INLINE inline __attribute__((always_inline))
 #define TENON_LAMBDA __attribute__((always_inline))
 
-constexpr int kCodeRows = 1, kFloatRows = 2, kHalves = 1, kFewRows = 1;
+constexpr int kCodeRows = 1, kFloatRows = 2, kHalves = 1, kPanelRows = 1, kFewRows = 1;
 constexpr bool kWideSigned = false;
 
 using U32x4 = uint32_t __attribute__((vector_size(16)));

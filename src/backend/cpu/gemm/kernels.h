@@ -76,10 +76,10 @@ struct FloatKernel {
                     float* y) noexcept;  // y[0..32) += panel [k][32] . x
 };
 
-constexpr int kMostFewRows = 4;
+constexpr int kMostFewRows = 16;
 
 struct GemmKernels {
-  int few_rows;  // up to kMostFewRows
+  int few_rows;  // up to so many rows a panel is multiplied as it is, more take a tile; at most kMostFewRows
   // n (a multiple of 32) activations to one row of codes.
   void (*quantise)(const float* x, int64_t n, int group, int offset, const CodeRows& row) noexcept;
   const CodeKernel& (*codes)(DType dtype) noexcept;    // of any block type
