@@ -202,8 +202,10 @@ void Pipeline::spell_tokens(FunctionRef<void(int32_t, std::string_view)> each) c
     const AddedToken* added = added_.by_id(id);
     if (bytes_only_) {
       out.clear();
-      if (!added) out = in_vocabulary(id) ? std::string(spec_.vocabulary->bytes(id)) : std::string();
-      else if (!append_bytes_of_spelling(out, added->shown)) out = added->shown;
+      if (!added)
+        out = in_vocabulary(id) ? std::string(spec_.vocabulary->bytes(id)) : std::string();
+      else if (!append_bytes_of_spelling(out, added->shown))
+        out = added->shown;
       each(id, out);
       continue;
     }

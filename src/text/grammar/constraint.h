@@ -25,7 +25,7 @@ struct CompileLimits {
   uint64_t steps = 40'000'000;  // well below a second
   uint32_t dfa_states = 20'000;
   uint32_t nodes = 1'000'000;
-  uint32_t depth = 256;              // of nested rules and repetitions in the output
+  uint32_t depth = 256;                  // of nested rules and repetitions in the output
   size_t cache_bytes = size_t{8} << 20;  // for what is remembered between steps
 };
 
@@ -35,8 +35,8 @@ class Tables;
 // Immutable as seen from outside and safe to share between threads; remembers masks inside.
 class Constraint {
  public:
-  // Throws Error{invalid_argument}: the grammar matches nothing, calls itself without progress, cannot be spelled by the
-  // vocabulary, or exceeds the limits.
+  // Throws Error{invalid_argument}: the grammar matches nothing, calls itself without progress, cannot be spelled by
+  // the vocabulary, or exceeds the limits.
   static std::shared_ptr<const Constraint> compile(const Grammar& grammar, std::shared_ptr<const TokenTrie> trie,
                                                    const CompileLimits& limits = {});
   ~Constraint();

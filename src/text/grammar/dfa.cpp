@@ -196,7 +196,8 @@ Dfa combine(const Dfa& a, const Dfa& b, Combine how, uint32_t max_states, Meter&
     meter.spend(out.classes);
     out.accepting.push_back(joined(how, p != Dfa::kDead && a.accepting[p], q != Dfa::kDead && b.accepting[q]));
     for (auto [ca, cb] : classes.pairs)
-      out.next.push_back(id_of(p == Dfa::kDead ? p : a.next[p * a.classes + ca], q == Dfa::kDead ? q : b.next[q * b.classes + cb]));
+      out.next.push_back(
+          id_of(p == Dfa::kDead ? p : a.next[p * a.classes + ca], q == Dfa::kDead ? q : b.next[q * b.classes + cb]));
   }
   return minimize(out, meter);
 }

@@ -14,7 +14,7 @@ namespace tenon::text::grammar {
 // schema with bounds on their length would otherwise need a state per character.
 struct Dfa {
   static constexpr uint32_t kDead = 0x3FFFFFFF;
-  static constexpr uint32_t kCounts = 0x80000000;     // flag of a transition: it begins one more counted character
+  static constexpr uint32_t kCounts = 0x80000000;    // flag of a transition: it begins one more counted character
   static constexpr uint32_t kNeedsMin = 0x40000000;  // flag: only once min_count characters have come
   static constexpr uint32_t kTarget = 0x3FFFFFFF;
   static constexpr uint32_t kNoLimit = 0xFFFFFFFF;

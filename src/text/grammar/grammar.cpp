@@ -4,7 +4,8 @@ namespace tenon::text::grammar {
 
 Grammar::Id Grammar::add(Expr e) {
   constexpr size_t kMost = 2'000'000;
-  if (exprs_.size() >= kMost) fail(ErrorCode::invalid_argument, "the grammar is too complex: more than {} expressions", kMost);
+  if (exprs_.size() >= kMost)
+    fail(ErrorCode::invalid_argument, "the grammar is too complex: more than {} expressions", kMost);
   exprs_.push_back(std::move(e));
   return static_cast<Id>(exprs_.size() - 1);
 }

@@ -12,7 +12,8 @@ class Meter {
   explicit Meter(uint64_t steps) : left_(steps) {}
   // Throws Error{invalid_argument} when the budget is spent.
   void spend(uint64_t steps) {
-    if (steps > left_) fail(ErrorCode::invalid_argument, "the grammar is too complex: its compilation ran out of budget");
+    if (steps > left_)
+      fail(ErrorCode::invalid_argument, "the grammar is too complex: its compilation ran out of budget");
     left_ -= steps;
   }
 

@@ -90,15 +90,23 @@ class ProgramBuilder {
 
   bool compute_nullable(const Grammar::Expr& e) const {
     switch (e.kind) {
-      case Kind::text: return e.text.empty();
-      case Kind::chars: return false;
-      case Kind::sequence: return std::all_of(e.parts.begin(), e.parts.end(), [&](Id p) { return nullable_[p]; });
-      case Kind::choice: return std::any_of(e.parts.begin(), e.parts.end(), [&](Id p) { return nullable_[p]; });
-      case Kind::repeat: return e.min == 0 || nullable_[e.parts[0]];
-      case Kind::call: return nullable_[g_.body(e.rule)];
-      case Kind::terminal: return !e.dfa->empty() && e.dfa->accepts(0, 0);
+      case Kind::text:
+        return e.text.empty();
+      case Kind::chars:
+        return false;
+      case Kind::sequence:
+        return std::all_of(e.parts.begin(), e.parts.end(), [&](Id p) { return nullable_[p]; });
+      case Kind::choice:
+        return std::any_of(e.parts.begin(), e.parts.end(), [&](Id p) { return nullable_[p]; });
+      case Kind::repeat:
+        return e.min == 0 || nullable_[e.parts[0]];
+      case Kind::call:
+        return nullable_[g_.body(e.rule)];
+      case Kind::terminal:
+        return !e.dfa->empty() && e.dfa->accepts(0, 0);
       case Kind::begin:
-      case Kind::end: return true;
+      case Kind::end:
+        return true;
     }
     return false;
   }
@@ -181,8 +189,12 @@ class ProgramBuilder {
       return part.size;
     };
     switch (e.kind) {
-      case Kind::text: s.size = e.text.size(); break;
-      case Kind::chars: s.size = 4 + 4 * e.chars.ranges().size(); break;
+      case Kind::text:
+        s.size = e.text.size();
+        break;
+      case Kind::chars:
+        s.size = 4 + 4 * e.chars.ranges().size();
+        break;
       case Kind::sequence:
       case Kind::choice:
         for (Id p : e.parts) s.size = add(s.size, add(take(p), 1));
@@ -192,10 +204,14 @@ class ProgramBuilder {
         s.size = times(add(take(e.parts[0]), 1), std::max<uint64_t>(n, 1));
         break;
       }
-      case Kind::call: s.size = take(g_.body(e.rule)); break;
+      case Kind::call:
+        s.size = take(g_.body(e.rule));
+        break;
       case Kind::terminal:
       case Kind::begin:
-      case Kind::end: s.regular = false; break;
+      case Kind::end:
+        s.regular = false;
+        break;
     }
     if (s.size > kTerminalNodes) s.regular = false;
     shapes_[id] = s;
@@ -236,7 +252,8 @@ class ProgramBuilder {
       try {
         it->second = e.kind == Kind::text && !e.text.empty()
                          ? match_text(e.text)
-                         : regular(g_, id, Spelling::plain, {.nfa_nodes = 4 * kTerminalNodes, .dfa_states = kTerminalStates}, own);
+                         : regular(g_, id, Spelling::plain,
+                                   {.nfa_nodes = 4 * kTerminalNodes, .dfa_states = kTerminalStates}, own);
       } catch (const Error&) {
         meter_.spend(1'000'000);
       }
@@ -256,16 +273,23 @@ class ProgramBuilder {
     if (const Dfa* dfa = small_dfa(id)) return add_terminal(*dfa, next);
     const Grammar::Expr e = g_.at(id);
     switch (e.kind) {
-      case Kind::text: return e.text.empty() ? next : add_terminal(match_text(e.text), next);
+      case Kind::text:
+        return e.text.empty() ? next : add_terminal(match_text(e.text), next);
       case Kind::chars:
         return add_terminal(regular(g_, id, Spelling::plain, {.dfa_states = limits_.dfa_states}, meter_), next);
-      case Kind::sequence: return build_sequence(e, next);
-      case Kind::choice: return build_choice(e, next);
-      case Kind::repeat: return build_repeat(e, next);
-      case Kind::call: return add_node({.op = Op::call, .target = start_of(e.rule), .next = next});
-      case Kind::terminal: return add_terminal(*e.dfa, next);
+      case Kind::sequence:
+        return build_sequence(e, next);
+      case Kind::choice:
+        return build_choice(e, next);
+      case Kind::repeat:
+        return build_repeat(e, next);
+      case Kind::call:
+        return add_node({.op = Op::call, .target = start_of(e.rule), .next = next});
+      case Kind::terminal:
+        return add_terminal(*e.dfa, next);
       case Kind::begin:
-      case Kind::end: fail(ErrorCode::internal, "grammar: an assertion outside of a regular expression");
+      case Kind::end:
+        fail(ErrorCode::internal, "grammar: an assertion outside of a regular expression");
     }
     return next;
   }
@@ -279,7 +303,8 @@ class ProgramBuilder {
              add(size, shape(e.parts[begin - 1]).size) <= kTerminalNodes)
         size = add(size, shape(e.parts[--begin]).size);
       if (end - begin > 1) {
-        Id run = g_.sequence({e.parts.begin() + static_cast<std::ptrdiff_t>(begin), e.parts.begin() + static_cast<std::ptrdiff_t>(end)});
+        Id run = g_.sequence(
+            {e.parts.begin() + static_cast<std::ptrdiff_t>(begin), e.parts.begin() + static_cast<std::ptrdiff_t>(end)});
         note_new(run);
         if (const Dfa* dfa = small_dfa(run)) {
           next = add_terminal(*dfa, next);
@@ -341,7 +366,8 @@ class ProgramBuilder {
     if (min >= Dfa::kNoLimit)
       fail(ErrorCode::invalid_argument, "the grammar repeats a character at least {} times", min);
     Dfa one = regular(g_, part, Spelling::plain, {.dfa_states = limits_.dfa_states}, meter_);
-    return repeat_counted(one, static_cast<uint32_t>(min), static_cast<uint32_t>(std::min<uint64_t>(max, Dfa::kNoLimit)));
+    return repeat_counted(one, static_cast<uint32_t>(min),
+                          static_cast<uint32_t>(std::min<uint64_t>(max, Dfa::kNoLimit)));
   }
 
   void note_new(Id id) {
@@ -365,9 +391,12 @@ class ProgramBuilder {
     const Program::Node& next = nodes[n.next];
     switch (n.op) {
       case Op::accept:
-      case Op::end: return {0, 0};
-      case Op::terminal: return {add(program_->terminals_[n.target]->distance(0, 0), next.length), next.height};
-      case Op::call: return {add(nodes[n.target].length, next.length), std::max(1 + nodes[n.target].height, next.height)};
+      case Op::end:
+        return {0, 0};
+      case Op::terminal:
+        return {add(program_->terminals_[n.target]->distance(0, 0), next.length), next.height};
+      case Op::call:
+        return {add(nodes[n.target].length, next.length), std::max(1 + nodes[n.target].height, next.height)};
       case Op::choice: {
         std::pair<uint64_t, uint32_t> best{Program::kNever, 0};
         for (uint32_t i = 0; i < n.count; ++i) {
@@ -421,7 +450,8 @@ class ProgramBuilder {
       if (n.op == Op::choice)
         std::stable_sort(program_->choices_.begin() + n.target, program_->choices_.begin() + n.target + n.count,
                          [&](uint32_t a, uint32_t b) {
-                           return std::pair(nodes[a].length, nodes[a].height) < std::pair(nodes[b].length, nodes[b].height);
+                           return std::pair(nodes[a].length, nodes[a].height) <
+                                  std::pair(nodes[b].length, nodes[b].height);
                          });
   }
 

@@ -44,9 +44,12 @@ class NfaBuilder {
 
   uint32_t chars(const CharRanges& set, uint32_t next) {
     switch (spelling_) {
-      case Spelling::plain: return utf8(set, next);
-      case Spelling::json: return json(set, next, false);
-      case Spelling::json_free: return json(set, next, true);
+      case Spelling::plain:
+        return utf8(set, next);
+      case Spelling::json:
+        return json(set, next, false);
+      case Spelling::json_free:
+        return json(set, next, true);
     }
     return kNone;
   }
@@ -63,7 +66,8 @@ class NfaBuilder {
     return add({.op = Node::Op::bytes, .low = low, .high = high, .out = next});
   }
   uint32_t literal(std::string_view text, uint32_t next) {
-    for (size_t i = text.size(); i-- > 0;) next = byte(static_cast<uint8_t>(text[i]), static_cast<uint8_t>(text[i]), next);
+    for (size_t i = text.size(); i-- > 0;)
+      next = byte(static_cast<uint8_t>(text[i]), static_cast<uint8_t>(text[i]), next);
     return next;
   }
   uint32_t either(const std::vector<uint32_t>& starts) {
@@ -75,8 +79,10 @@ class NfaBuilder {
 
   uint32_t build_kind(const Grammar::Expr& e, uint32_t next) {
     switch (e.kind) {
-      case Kind::text: return literal(e.text, next);
-      case Kind::chars: return chars(e.chars, next);
+      case Kind::text:
+        return literal(e.text, next);
+      case Kind::chars:
+        return chars(e.chars, next);
       case Kind::sequence:
         for (size_t i = e.parts.size(); i-- > 0;) next = build(e.parts[i], next);
         return next;
@@ -85,13 +91,17 @@ class NfaBuilder {
         for (Id p : e.parts) starts.push_back(build(p, next));
         return either(starts);
       }
-      case Kind::repeat: return repeat(e, next);
+      case Kind::repeat:
+        return repeat(e, next);
       case Kind::call:
         if (g_.body(e.rule) == Grammar::kUndefined) fail(ErrorCode::internal, "grammar: an undefined rule");
         return build(g_.body(e.rule), next);
-      case Kind::terminal: return automaton(*e.dfa, next);
-      case Kind::begin: return add({.op = Node::Op::begin, .out = next});
-      case Kind::end: return add({.op = Node::Op::end, .out = next});
+      case Kind::terminal:
+        return automaton(*e.dfa, next);
+      case Kind::begin:
+        return add({.op = Node::Op::begin, .out = next});
+      case Kind::end:
+        return add({.op = Node::Op::end, .out = next});
     }
     return kNone;
   }
@@ -227,7 +237,8 @@ class NfaBuilder {
     } else {
       for (char32_t c = 0; c < 0x20; ++c)
         if (set.contains(c) && long_only.contains(c))
-          after_backslash.push_back(literal("u00", hex_digit(static_cast<int>(c >> 4), hex_digit(static_cast<int>(c & 15), next))));
+          after_backslash.push_back(
+              literal("u00", hex_digit(static_cast<int>(c >> 4), hex_digit(static_cast<int>(c & 15), next))));
     }
     if (!after_backslash.empty()) starts.push_back(byte('\\', '\\', either(after_backslash)));
     return either(starts);
@@ -303,9 +314,12 @@ class Determinizer {
       mark_[n] = now_;
       meter_.spend(1);
       const Node& node = nodes_[n];
-      if (node.op == Node::Op::split) todo.push_back(node.out), todo.push_back(node.other);
-      else if (node.op == Node::Op::begin && at_begin) todo.push_back(node.out);
-      else if (node.op == Node::Op::end && at_end) todo.push_back(node.out);
+      if (node.op == Node::Op::split)
+        todo.push_back(node.out), todo.push_back(node.other);
+      else if (node.op == Node::Op::begin && at_begin)
+        todo.push_back(node.out);
+      else if (node.op == Node::Op::end && at_end)
+        todo.push_back(node.out);
       if (node.op == Node::Op::bytes || node.op == Node::Op::match || node.op == Node::Op::end) set.push_back(n);
     }
     std::sort(set.begin(), set.end());

@@ -26,7 +26,8 @@ uint32_t Tables::start() {
 }
 
 uint32_t Tables::frame(uint32_t node, uint32_t count, uint32_t parent) {
-  auto [it, fresh] = frame_ids_.try_emplace({uint64_t{node} << 32 | count, parent}, static_cast<uint32_t>(frames_.size()));
+  auto [it, fresh] =
+      frame_ids_.try_emplace({uint64_t{node} << 32 | count, parent}, static_cast<uint32_t>(frames_.size()));
   if (fresh) {
     uint64_t length = add(program_.length(node, count), frames_[parent].length);
     frames_.push_back({node, count, parent, frames_[parent].depth + 1, length});
@@ -68,7 +69,9 @@ void Tables::expand(uint32_t node, uint32_t count, uint32_t parent, Positions& o
     if (!seen.insert(v).second) continue;
     const Program::Node& n = program_.node(v.node);
     switch (n.op) {
-      case Op::accept: out.can_end = true; break;
+      case Op::accept:
+        out.can_end = true;
+        break;
       case Op::end: {
         const Frame& f = frames_[v.parent];
         if (!opened.count(v.parent)) todo.push_back({f.node, f.count, f.parent});
@@ -80,7 +83,9 @@ void Tables::expand(uint32_t node, uint32_t count, uint32_t parent, Positions& o
         if (t.moves(0)) out.configs.push_back({n.target, 0, 0, continuation(n.next, v.parent)});
         break;
       }
-      case Op::call: todo.push_back({n.target, 0, continuation(n.next, v.parent)}); break;
+      case Op::call:
+        todo.push_back({n.target, 0, continuation(n.next, v.parent)});
+        break;
       case Op::choice:
         for (uint32_t i = n.count; i-- > 0;) todo.push_back({program_.choice(n.target + i), 0, v.parent});
         break;
@@ -158,11 +163,13 @@ uint32_t Tables::step(uint32_t set, std::string_view bytes) {
 }
 
 void Tables::walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& bits) {
+  const std::array<uint64_t, 4> first = first_bytes(from);
   std::array<uint32_t, TokenTrie::kLongest + 1> path;
   path[0] = from;
   for (uint32_t i = 0; i < rest.nodes.size();) {
     const Remainders::Node& n = rest.nodes[i];
-    uint32_t to = step(path[n.depth], n.byte);
+    uint32_t to = kDead;
+    if (n.depth > 0 || (first[n.byte >> 6] >> (n.byte & 63) & 1)) to = step(path[n.depth], n.byte);
     if (to == kDead) {
       i = n.skip;
       continue;
@@ -177,6 +184,46 @@ void Tables::walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& 
   }
 }
 
+const std::array<uint64_t, 4>& Tables::first_bytes(uint32_t set) {
+  if (!sets_[set].first) {
+    auto first = std::make_unique<std::array<uint64_t, 4>>();
+    first->fill(0);
+    for (const Config& c : sets_[set].configs) {
+      const Dfa& dfa = program_.terminal(c.terminal).dfa();
+      for (uint32_t b = 0; b < 256; ++b) {
+        uint32_t state = c.state, count = c.count;
+        if (dfa.step(state, count, static_cast<uint8_t>(b))) (*first)[b >> 6] |= uint64_t{1} << (b & 63);
+      }
+    }
+    bytes_ += 64;
+    sets_[set].first = std::move(first);
+  }
+  return *sets_[set].first;
+}
+
+// What lies below a node of the vocabulary's trie.
+void Tables::walk_branch(uint32_t node, uint32_t from, std::vector<uint32_t>& bits) {
+  const auto& nodes = trie_.nodes();
+  const uint32_t end = nodes[node].skip, depth = nodes[node].depth + 1u;
+  const std::array<uint64_t, 4> first = first_bytes(from);
+  std::array<uint32_t, TokenTrie::kLongest + 1> path;
+  path[0] = from;
+  for (uint32_t i = node + 1; i < end;) {
+    const TokenTrie::Node& n = nodes[i];
+    const uint32_t at = n.depth - depth;
+    uint32_t to = kDead;
+    if (at > 0 || (first[n.byte >> 6] >> (n.byte & 63) & 1)) to = step(path[at], n.byte);
+    if (to == kDead) {
+      i = n.skip;
+      continue;
+    }
+    path[at + 1] = to;
+    if (n.token >= 0 && sets_[to].live)
+      for (int32_t t = n.token; t >= 0; t = trie_.next_same(t)) bits[static_cast<uint32_t>(t) >> 5] |= 1u << (t & 31);
+    ++i;
+  }
+}
+
 const TokenSet& Tables::mask(uint32_t set) {
   if (sets_[set].mask) return *sets_[set].mask;
   std::vector<uint32_t> bits(trie_.mask_words(), 0);
@@ -187,9 +234,12 @@ const TokenSet& Tables::mask(uint32_t set) {
     const Config c = sets_[set].configs[i];
     std::shared_ptr<const LocalMask> local = program_.terminal(c.terminal).local_mask(trie_, c.state, c.count);
     if (added.insert(local.get()).second) local->inside.add_to(bits);
-    if (!local->beyond.nodes.empty()) {
+    if (local->crosses()) {
       uint32_t behind = closure(c.frame);
-      if (behind != kDead && walked.emplace(local.get(), behind).second) walk(local->beyond, behind, bits);
+      if (behind != kDead && !sets_[behind].configs.empty() && walked.emplace(local.get(), behind).second) {
+        walk(local->beyond, behind, bits);
+        for (uint32_t node : local->branches) walk_branch(node, behind, bits);
+      }
     }
     kept.push_back(std::move(local));
   }

@@ -1,7 +1,7 @@
 // What a constraint remembers between steps: continuations, sets of positions, the moves between them, masks. All of it
 // can be found again from a set's content, so that it may be dropped at any time.
 #pragma once
-#include <map>
+#include <array>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -37,7 +37,7 @@ class Tables {
   // What follows a terminal or a rule: a node, and behind its end another continuation.
   struct Frame {
     uint32_t node, count, parent, depth;
-    uint64_t length;  // of the shortest way to the end of everything
+    uint64_t length;           // of the shortest way to the end of everything
     uint32_t closure = kDead;  // the set of what may come at once, when known
   };
   struct Config {
@@ -48,6 +48,7 @@ class Tables {
     std::vector<Config> configs;
     bool can_end = false, live = false;
     std::unique_ptr<TokenSet> mask;
+    std::unique_ptr<std::array<uint64_t, 4>> first;  // bytes that may follow
   };
   struct Positions {
     std::vector<Config> configs;
@@ -59,7 +60,9 @@ class Tables {
   uint32_t closure(uint32_t frame);
   void expand(uint32_t node, uint32_t count, uint32_t parent, Positions& out);
   uint32_t intern(Positions positions);
+  const std::array<uint64_t, 4>& first_bytes(uint32_t set);
   void walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& bits);
+  void walk_branch(uint32_t node, uint32_t from, std::vector<uint32_t>& bits);
   uint64_t distance(const Config& c) const;
 
   struct Key {

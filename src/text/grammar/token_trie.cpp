@@ -91,18 +91,27 @@ bool TokenTrie::has_special(std::string_view name) const {
 std::shared_ptr<const TokenTrie> TokenTrie::build(const Tokenizer& tokenizer) {
   std::vector<std::string> spellings(static_cast<size_t>(tokenizer.vocab_size()));
   tokenizer.spell_tokens([&](int32_t id, std::string_view bytes) {
-    spellings[static_cast<size_t>(id)] = tokenizer.is_special(id) ? kSpecialMark + tokenizer.token(id) : std::string(bytes);
+    spellings[static_cast<size_t>(id)] =
+        tokenizer.is_special(id) ? kSpecialMark + tokenizer.token(id) : std::string(bytes);
   });
   return std::make_shared<const TokenTrie>(std::move(spellings), tokenizer.eos_ids());
 }
 
 std::shared_ptr<const Terminal> TokenTrie::terminal(Dfa dfa) const {
-  constexpr size_t kMost = 4096;
+  constexpr size_t kMost = 4096, kMostWalkBytes = size_t{32} << 20;
   std::string key = dfa.key();
+  const std::string shared_key = key.substr(0, key.size() - 8) + (dfa.counted() ? '#' : ' ');  // without the bounds
   std::lock_guard lock(mutex_);
   if (auto it = terminals_.find(key); it != terminals_.end()) return it->second;
-  if (terminals_.size() >= kMost) std::erase_if(terminals_, [](const auto& t) { return t.second.use_count() == 1; });
-  auto t = std::make_shared<const Terminal>(std::move(dfa), *this);
+  size_t bytes = 0;
+  for (const auto& [k, w] : walks_) bytes += w->memory_bytes();
+  if (terminals_.size() >= kMost || bytes > kMostWalkBytes) {
+    std::erase_if(terminals_, [](const auto& t) { return t.second.use_count() == 1; });
+    std::erase_if(walks_, [](const auto& w) { return w.second.use_count() == 1; });
+  }
+  auto& walks = walks_[shared_key];
+  if (!walks) walks = std::make_shared<const Walks>(dfa, *this);
+  auto t = std::make_shared<const Terminal>(std::move(dfa), walks);
   terminals_.emplace(std::move(key), t);
   return t;
 }
@@ -111,6 +120,7 @@ size_t TokenTrie::memory_bytes() const {
   size_t n = blob_.capacity() + begin_.capacity() * 4 + nodes_.capacity() * sizeof(Node) + same_.capacity() * 4;
   std::lock_guard lock(mutex_);
   for (const auto& [key, t] : terminals_) n += key.capacity() + t->memory_bytes();
+  for (const auto& [key, w] : walks_) n += key.capacity() + w->memory_bytes();
   return n;
 }
 
