@@ -12,6 +12,18 @@
 namespace tenon::text {
 namespace {
 
+// The byte that "<0x0A>" stands for in vocabularies that fall back to bytes.
+std::optional<char> byte_of_token(std::string_view spelled) {
+  if (spelled.size() != 6 || !spelled.starts_with("<0x") || spelled[5] != '>') return std::nullopt;
+  int value = 0;
+  for (char c : spelled.substr(3, 2)) {
+    int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    if (digit < 0) return std::nullopt;
+    value = value * 16 + digit;
+  }
+  return static_cast<char>(value);
+}
+
 class Pipeline final : public Tokenizer {
  public:
   explicit Pipeline(TokenizerSpec spec);
@@ -25,6 +37,7 @@ class Pipeline final : public Tokenizer {
   std::string token(int32_t id) const override;
   std::optional<int32_t> id(std::string_view token) const override;
   bool is_special(int32_t id) const override;
+  void spell_tokens(FunctionRef<void(int32_t, std::string_view)> each) const override;
   std::optional<int32_t> bos_id() const override { return spec_.bos; }
   const std::vector<int32_t>& eos_ids() const override { return spec_.eos; }
   bool adds_bos() const override;
@@ -174,6 +187,39 @@ void Pipeline::check_id(int32_t id) const {
 
 bool Pipeline::is_special(int32_t id) const {
   return id >= 0 && id < size_ && (special_[static_cast<size_t>(id) / 8] >> (id % 8) & 1);
+}
+
+// A token's bytes are what decoding appends for it between two letters.
+void Pipeline::spell_tokens(FunctionRef<void(int32_t, std::string_view)> each) const {
+  const bool byte_tokens = std::any_of(spec_.decoders.begin(), spec_.decoders.end(), [](const Decoder& d) {
+    return std::holds_alternative<ByteFallbackDecoder>(d) || std::holds_alternative<PieceDecoder>(d) ||
+           std::holds_alternative<SentencePieceDecoder>(d);
+  });
+  DecoderRun run(spec_.decoders);
+  std::string out;
+  run.push("a", out);
+  for (int32_t id = 0; id < size_; ++id) {
+    const AddedToken* added = added_.by_id(id);
+    if (bytes_only_) {
+      out.clear();
+      if (!added)
+        out = in_vocabulary(id) ? std::string(spec_.vocabulary->bytes(id)) : std::string();
+      else if (!append_bytes_of_spelling(out, added->shown))
+        out = added->shown;
+      each(id, out);
+      continue;
+    }
+    std::string spelled = token(id);
+    if (auto byte = byte_tokens ? byte_of_token(spelled) : std::nullopt) {
+      each(id, std::string_view(&*byte, 1));
+      continue;
+    }
+    out.clear();
+    if (!spelled.empty()) run.push(spelled, out);
+    run.push("a", out);
+    if (out.ends_with('a')) out.pop_back();
+    each(id, out);
+  }
 }
 
 std::string Pipeline::token(int32_t id) const {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
+
 namespace tenon::formats {
 class Gguf;
 }
@@ -64,6 +66,10 @@ class Tokenizer {
   virtual std::string token(int32_t id) const = 0;  // as the vocabulary spells it; "" for holes
   virtual std::optional<int32_t> id(std::string_view token) const = 0;
   virtual bool is_special(int32_t id) const = 0;
+  // Calls `each` with the bytes that every id adds to a text, not at its start; they need not be whole characters.
+  virtual void spell_tokens(FunctionRef<void(int32_t id, std::string_view bytes)> each) const {
+    for (int32_t i = 0; i < vocab_size(); ++i) each(i, token(i));
+  }
   virtual std::optional<int32_t> bos_id() const = 0;
   virtual const std::vector<int32_t>& eos_ids() const = 0;  // generation stops at any of them
   virtual bool adds_bos() const = 0;                        // add_special_tokens would put BOS first

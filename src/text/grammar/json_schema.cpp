@@ -1,0 +1,630 @@
+#include "text/grammar/json_schema.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+
+#include "text/grammar/json_formats.h"
+#include "text/grammar/json_merge.h"
+#include "text/grammar/json_numbers.h"
+#include "text/grammar/regex_grammar.h"
+#include "text/grammar/regular.h"
+
+namespace tenon::text::grammar {
+namespace {
+
+using Id = Grammar::Id;
+using Written = text::grammar::Spelling;
+
+constexpr uint64_t kSteps = 30'000'000;
+constexpr uint64_t kUnrolledLength = 2'000;  // bounds on the length of strings that have a pattern too
+constexpr size_t kUniqueValues = 6;
+constexpr size_t kMostVariants = 500;
+constexpr uint32_t kMostStates = 20'000;
+
+class SchemaBuilder {
+ public:
+  SchemaBuilder(Grammar& g, const Json& root, const JsonOptions& options, std::string_view where)
+      : g_(g), meter_(kSteps), document_(root, where, meter_), options_(options) {}
+
+  Id root() { return value(document_.root()); }
+  Id any_object() {
+    any_value();
+    return g_.call(*any_object_);
+  }
+
+ private:
+  [[noreturn]] void unsupported(const std::string& pointer, std::string_view why) const {
+    fail(ErrorCode::unsupported, "JSON schema: {}: {}", printable(pointer, 300), why);
+  }
+  // Runs what may fail without knowing where it is.
+  template <class F>
+  auto at(const std::string& pointer, F&& f) const {
+    try {
+      return f();
+    } catch (const Error& e) {
+      if (std::string_view(e.what()).starts_with("JSON schema: ")) throw;
+      throw Error(e.code(), fmt::format("JSON schema: {}: {}", printable(pointer, 300), e.what()));
+    }
+  }
+
+  // --- pieces of JSON ---
+
+  Id space() {
+    if (!options_.whitespace) return g_.text("");
+    if (!space_) {
+      CharRanges blanks = CharRanges::one(' ');
+      blanks.add('\t', '\t');
+      space_ = g_.choice({g_.text(""), g_.text(" "), g_.sequence({g_.text("\n"), g_.repeat(g_.chars(blanks), 0, 16)})});
+    }
+    return *space_;
+  }
+  Id colon() { return options_.whitespace ? g_.sequence({g_.text(":"), g_.optional(g_.text(" "))}) : g_.text(":"); }
+  Id comma() { return g_.sequence({g_.text(","), space()}); }
+  Id key(const std::string& name) { return g_.sequence({g_.text(Json(name).dump()), colon()}); }
+
+  Dfa content(Id id, Written spelling, bool search) {
+    const RegularLimits limits{.dfa_states = kMostStates};
+    return search ? regular_search(g_, id, spelling, limits, meter_) : regular(g_, id, spelling, limits, meter_);
+  }
+  Dfa any_content() { return content(g_.repeat(g_.chars(CharRanges::all()), 0), Written::json, false); }
+  Dfa both(const Dfa& a, const Dfa& b) { return combine(a, b, Combine::both, kMostStates, meter_); }
+  Dfa without(const Dfa& a, const Dfa& b) { return combine(a, b, Combine::first_only, kMostStates, meter_); }
+
+  Dfa free_string(uint64_t min, uint64_t max) {
+    Id one = g_.chars(CharRanges::all());
+    Dfa c = content(one, Written::json_free, false);
+    if (min >= Dfa::kNoLimit) fail(ErrorCode::invalid_argument, "a string of at least {} characters", min);
+    return enclose(
+        repeat_counted(c, static_cast<uint32_t>(min), static_cast<uint32_t>(std::min<uint64_t>(max, Dfa::kNoLimit))),
+        '"', '"');
+  }
+
+  // What a string schema asks of the text between the quotes; nullopt: nothing but its length.
+  std::optional<Dfa> string_content(const MergedSchema& m) {
+    std::optional<Dfa> out;
+    auto take = [&](Dfa d) { out = out ? both(*out, d) : std::move(d); };
+    for (const auto& [pattern, pointer] : m.patterns)
+      at(pointer, [&] {
+        take(content(add_regex(g_, pattern), Written::json, true));
+        return 0;
+      });
+    for (const std::string& format : m.formats) {
+      auto pattern = format_pattern(format);
+      if (!pattern)
+        unsupported(pointer_to(m.pointer, "format"), "format \"" + printable(format) + "\" cannot be enforced");
+      at(m.pointer, [&] {
+        take(content(add_regex(g_, *pattern), Written::json, false));
+        return 0;
+      });
+    }
+    if (!out) return out;
+    const bool bounded = m.max_length != ~uint64_t{0};
+    if (m.min_length == 0 && !bounded) return out;
+    at(m.pointer, [&] {
+      if (std::max(m.min_length, bounded ? m.max_length : 0) > kUnrolledLength)
+        fail(ErrorCode::unsupported, "a length beyond {} together with a pattern or format cannot be enforced",
+             kUnrolledLength);
+      take(content(g_.repeat(g_.chars(CharRanges::all()), m.min_length, bounded ? m.max_length : kUnbounded),
+                   Written::json, false));
+      return 0;
+    });
+    return out;
+  }
+
+  Dfa string(const MergedSchema& m) {
+    if (m.max_length < m.min_length) return {};
+    if (auto c = string_content(m)) return enclose(*c, '"', '"');
+    return at(m.pointer, [&] { return free_string(m.min_length, m.max_length); });
+  }
+
+  Id any_value() {
+    if (any_) return g_.call(*any_);
+    any_ = g_.add_rule("JSON value");
+    any_object_ = g_.add_rule("JSON object");
+    Id str = g_.terminal(free_string(0, ~uint64_t{0}));
+    Id v = g_.call(*any_);
+    Id member = g_.sequence({str, colon(), v});
+    g_.define(*any_object_, list("{", member, "}", 0, kUnbounded));
+    g_.define(*any_, g_.choice({g_.call(*any_object_), list("[", v, "]", 0, kUnbounded), str,
+                                g_.terminal(reals({}, meter_)), g_.text("true"), g_.text("false"), g_.text("null")}));
+    return v;
+  }
+
+  // open, between min and max items, close.
+  Id list(std::string_view open, Id item, std::string_view close, uint64_t min, uint64_t max) {
+    Id begin = g_.sequence({g_.text(open), space()}), end = g_.sequence({space(), g_.text(close)});
+    Id more = g_.repeat(g_.sequence({comma(), item}), min > 0 ? min - 1 : 0,
+                        max == kUnbounded ? max : max - std::min<uint64_t>(max, 1));
+    Id some = max == 0 ? g_.text("") : g_.sequence({item, more});
+    if (min == 0) some = g_.optional(some);
+    return g_.sequence({begin, some, end});
+  }
+
+  // --- schemas ---
+
+  Id value(const SchemaAt& s) {
+    if (s.schema->is_boolean()) return s.schema->get<bool>() ? any_value() : g_.choice({});
+    return value(std::vector<SchemaAt>{s});
+  }
+
+  // What satisfies all of several schemas. Equal lists share a rule, which also ends the recursion of schemas that
+  // refer to themselves.
+  Id value(const std::vector<SchemaAt>& all) {
+    if (++depth_ > 150)
+      fail(ErrorCode::invalid_argument, "JSON schema: {}: nested too deeply", printable(all[0].pointer, 300));
+    std::string key;
+    for (const SchemaAt& s : all) {
+      SchemaAt to = s;
+      for (int hops = 0; hops < 64; ++hops) {
+        auto next = document_.pure_reference(to);
+        if (!next) break;
+        to = *next;
+      }
+      key += fmt::format("{} ", static_cast<const void*>(to.schema));
+    }
+    meter_.spend(100);
+    auto [it, fresh] = rules_.try_emplace(key, 0);
+    if (fresh) {
+      Grammar::Rule rule = g_.add_rule(all[0].pointer);
+      it->second = rule;
+      MergedSchema m;
+      m.pointer = all[0].pointer;
+      for (const SchemaAt& s : all) document_.merge_into(m, s);
+      g_.define(rule, merged(m));
+      --depth_;
+      return g_.call(rule);
+    }
+    --depth_;
+    return g_.call(it->second);
+  }
+
+  Id merged(const MergedSchema& m) {
+    if (m.impossible) return g_.choice({});
+    if (!m.groups.empty()) return variants(m);
+    if (m.values) return values(m);
+    if (!m.typed && m.implied == 0) return any_value();
+    uint32_t types = m.types;
+    if (!m.typed) types &= m.implied;
+    std::vector<Id> ways;
+    if (types & kObject) ways.push_back(object(m));
+    if (types & kArray) ways.push_back(array(m));
+    for (uint32_t type : {kString, kNumber, kInteger, kBoolean, kNull})
+      if ((types & type) && !(type == kInteger && (types & kNumber))) ways.push_back(g_.terminal(scalar(m, type)));
+    return g_.choice(ways);
+  }
+
+  Dfa scalar(const MergedSchema& m, uint32_t type) {
+    return at(m.pointer, [&]() -> Dfa {
+      switch (type) {
+        case kString:
+          return string(m);
+        case kNumber:
+          return reals(m.range, meter_);
+        case kInteger:
+          return integers(m.range, meter_);
+        case kBoolean:
+          return combine(match_text("true"), match_text("false"), Combine::either, kMostStates, meter_);
+        default:
+          return match_text("null");
+      }
+    });
+  }
+
+  Id variants(const MergedSchema& m) {
+    const MergedSchema::Group& group = m.groups[0];
+    if (group.exclusive) require_exclusive(m, group);
+    std::vector<Id> ways;
+    for (const SchemaAt& way : group.ways) {
+      if (m.plain() && m.groups.size() == 1) {
+        ways.push_back(value(way));
+        continue;
+      }
+      if (++variants_ > kMostVariants) unsupported(group.pointer, "too many combinations");
+      MergedSchema one = m;
+      one.groups.erase(one.groups.begin());
+      document_.merge_into(one, way);
+      ways.push_back(merged(one));
+    }
+    return g_.choice(ways);
+  }
+
+  static uint32_t type_of(const Json& v) {
+    switch (v.type()) {
+      case Json::value_t::null:
+        return kNull;
+      case Json::value_t::boolean:
+        return kBoolean;
+      case Json::value_t::number_integer:
+      case Json::value_t::number_unsigned:
+        return kInteger | kNumber;
+      case Json::value_t::number_float:
+        return kNumber |
+               (v.get<double>() == static_cast<double>(static_cast<int64_t>(v.get<double>())) ? kInteger : 0u);
+      case Json::value_t::string:
+        return kString;
+      case Json::value_t::array:
+        return kArray;
+      default:
+        return kObject;
+    }
+  }
+
+  Id values(const MergedSchema& m) {
+    const bool structured = (m.implied & (kObject | kArray)) != 0;
+    std::vector<Id> ways;
+    for (const Json& v : *m.values) {
+      uint32_t type = type_of(v);
+      if (m.typed && !(m.types & type)) continue;
+      if ((type & (kObject | kArray)) && structured && (m.implied & type))
+        unsupported(m.pointer, "enum or const of objects or arrays together with other keywords");
+      if ((type & m.implied & kString) && !matches_string(m, v)) continue;
+      if ((type & m.implied & kNumber) && !reals(m.range, meter_).matches(v.dump())) continue;
+      ways.push_back(literal(v));
+    }
+    return g_.choice(ways);
+  }
+  bool matches_string(const MergedSchema& m, const Json& v) { return string(m).matches(v.dump()); }
+
+  // A constant, written as this schema's other values are.
+  Id literal(const Json& v) { return g_.text(options_.whitespace ? spaced(v) : v.dump()); }
+  std::string spaced(const Json& v) {
+    if (!v.is_structured()) return v.dump();
+    std::string out = v.is_array() ? "[" : "{";
+    bool first = true;
+    for (const auto& [k, item] : v.items()) {
+      if (!first) out += ", ";
+      first = false;
+      if (v.is_object()) out += Json(k).dump() + ": ";
+      out += spaced(item);
+    }
+    return out + (v.is_array() ? "]" : "}");
+  }
+
+  // --- objects ---
+
+  struct Property {
+    std::string name;
+    Id pair;
+    bool required;
+  };
+
+  bool pattern_matches(const std::string& pattern, const std::string& pointer, const std::string& name) {
+    return at(pointer, [&] {
+      auto [it, fresh] = pattern_dfas_.try_emplace(pattern);
+      if (fresh) it->second = content(add_regex(g_, pattern), Written::plain, true);
+      return it->second.matches(name);
+    });
+  }
+
+  // The schemas that a property must satisfy; nullopt: it may not occur.
+  std::vector<SchemaAt> schemas_of(const MergedSchema& m, const std::string& name) {
+    std::vector<SchemaAt> out;
+    for (const auto& f : m.objects) {
+      const size_t before = out.size();
+      for (const auto& [k, s] : f.properties)
+        if (k == name) out.push_back(s);
+      for (const auto& [pattern, s] : f.patterns)
+        if (pattern_matches(pattern, s.pointer, name)) out.push_back(s);
+      if (out.size() == before && f.additional) out.push_back(*f.additional);
+    }
+    return out;
+  }
+
+  static std::vector<std::string> names_of(const MergedSchema& m) {
+    std::vector<std::string> names;
+    std::set<std::string> seen;
+    for (const auto& f : m.objects)
+      for (const auto& [k, s] : f.properties)
+        if (seen.insert(k).second) names.push_back(k);
+    for (const std::string& r : m.required)
+      if (seen.insert(r).second) names.push_back(r);
+    return names;
+  }
+
+  Dfa names_allowed(const MergedSchema& m) {
+    Dfa all = any_content();
+    for (const SchemaAt& s : m.names) {
+      MergedSchema n = document_.merge(s);
+      if (n.impossible) return {};
+      if (n.values || !n.groups.empty())
+        unsupported(s.pointer, "only pattern, format and lengths can be enforced here");
+      n.max_length = std::min<uint64_t>(n.max_length, n.max_length == ~uint64_t{0} ? n.max_length : kUnrolledLength);
+      if (n.patterns.empty() && n.formats.empty()) n.patterns.emplace_back("", s.pointer);
+      if (auto c = string_content(n)) all = both(all, *c);
+    }
+    return all;
+  }
+
+  // Pairs whose keys are not declared: one way per patternProperty, one for the rest.
+  std::vector<Id> undeclared(const MergedSchema& m, const std::vector<std::string>& names) {
+    std::vector<Id> ways;
+    bool any = false, patterns = false;
+    for (const auto& f : m.objects) {
+      any |= f.additional.has_value();
+      patterns |= !f.patterns.empty();
+    }
+    const bool open = names.empty() && !any && !patterns;  // nothing is said about properties
+    if (!any && !patterns && !open) return ways;
+    Dfa rest = names_allowed(m);
+    for (const std::string& name : names) {
+      std::string spelled = Json(name).dump();
+      rest = without(rest, match_text(std::string_view(spelled).substr(1, spelled.size() - 2)));
+    }
+    auto pair = [&](const Dfa& keys, const std::vector<SchemaAt>& schemas) {
+      if (keys.empty()) return;
+      for (const SchemaAt& s : schemas)
+        if (s.schema->is_boolean() && !s.schema->get<bool>()) return;
+      Id v = schemas.empty() ? any_value() : value(schemas);
+      ways.push_back(g_.sequence({g_.terminal(enclose(keys, '"', '"')), colon(), v}));
+    };
+    if (patterns) {
+      if (m.objects.size() > 1) unsupported(m.pointer, "patternProperties merged with other objects");
+      const auto& f = m.objects[0];
+      std::vector<Dfa> languages;
+      for (const auto& [pattern, s] : f.patterns)
+        languages.push_back(at(s.pointer, [&] { return content(add_regex(g_, pattern), Written::json, true); }));
+      for (size_t i = 0; i < languages.size(); ++i) {
+        for (size_t j = 0; j < i; ++j)
+          if (!both(languages[i], languages[j]).empty())
+            unsupported(f.patterns[i].second.pointer, "patterns of properties that overlap");
+        pair(both(rest, languages[i]), {f.patterns[i].second});
+      }
+      if (any) {
+        for (const Dfa& l : languages) rest = without(rest, l);
+        pair(rest, {*f.additional});
+      }
+      return ways;
+    }
+    std::vector<SchemaAt> schemas;
+    for (const auto& f : m.objects)
+      if (f.additional) schemas.push_back(*f.additional);
+    pair(rest, schemas);
+    return ways;
+  }
+
+  bool name_permitted(const MergedSchema& m, const std::string& name) {
+    if (m.names.empty()) return true;
+    std::string spelled = Json(name).dump();
+    return names_allowed(m).matches(std::string_view(spelled).substr(1, spelled.size() - 2));
+  }
+
+  Id object(const MergedSchema& m) {
+    const std::vector<std::string> names = names_of(m);
+    std::vector<Property> properties;
+    uint64_t needed = 0;
+    for (const std::string& name : names) {
+      const bool required = std::find(m.required.begin(), m.required.end(), name) != m.required.end();
+      std::vector<SchemaAt> schemas = schemas_of(m, name);
+      const bool forbidden =
+          !name_permitted(m, name) || std::any_of(schemas.begin(), schemas.end(), [](const SchemaAt& s) {
+            return s.schema->is_boolean() && !s.schema->get<bool>();
+          });
+      if (forbidden && required) return g_.choice({});
+      if (forbidden) continue;
+      Id v = schemas.empty() ? any_value() : value(schemas);
+      properties.push_back({name, g_.sequence({key(name), v}), required});
+      needed += required;
+    }
+    std::vector<Id> ways = undeclared(m, names);
+    uint64_t most = ways.empty() ? 0 : kUnbounded, least = 0;
+    const bool optional = properties.size() > needed;
+    if (m.max_properties != ~uint64_t{0}) {
+      if (m.max_properties < needed) return g_.choice({});
+      if (m.max_properties < properties.size())
+        unsupported(pointer_to(m.pointer, "maxProperties"), "fewer than there are properties");
+      most = std::min(most, m.max_properties - properties.size());
+    }
+    if (m.min_properties > needed) {
+      if (optional || m.min_properties - needed > 1)
+        unsupported(pointer_to(m.pointer, "minProperties"), "cannot be enforced for these properties");
+      least = m.min_properties - needed;
+    }
+    if (least > most) return g_.choice({});
+    return members(properties, ways.empty() ? std::nullopt : std::optional(g_.choice(ways)), least, most);
+  }
+
+  // Declared properties in order, then least to most others.
+  Id members(const std::vector<Property>& properties, std::optional<Id> other, uint64_t least, uint64_t most) {
+    Id begin = g_.sequence({g_.text("{"), space()}), end = g_.sequence({space(), g_.text("}")});
+    Id others_behind = other && most > 0 ? g_.repeat(g_.sequence({comma(), *other}), least, most) : g_.text("");
+    // rest[i]: what may come behind the first i properties once something is written.
+    std::vector<Id> rest(properties.size() + 1);
+    rest.back() = g_.sequence({others_behind, end});
+    for (size_t i = properties.size(); i-- > 0;) {
+      Id next = g_.sequence({comma(), properties[i].pair});
+      Id all = g_.sequence({properties[i].required ? next : g_.optional(next), rest[i + 1]});
+      Grammar::Rule r = g_.add_rule("properties");
+      g_.define(r, all);
+      rest[i] = g_.call(r);
+    }
+    Id first;
+    if (other && most > 0) {
+      Id some = g_.sequence(
+          {*other,
+           g_.repeat(g_.sequence({comma(), *other}), least > 0 ? least - 1 : 0, most == kUnbounded ? most : most - 1),
+           end});
+      first = least > 0 ? some : g_.choice({some, end});
+    } else {
+      first = end;
+    }
+    for (size_t i = properties.size(); i-- > 0;) {
+      Id with = g_.sequence({properties[i].pair, rest[i + 1]});
+      if (properties[i].required) {
+        first = with;
+        continue;
+      }
+      Grammar::Rule r = g_.add_rule("properties");
+      g_.define(r, g_.choice({with, first}));
+      first = g_.call(r);
+    }
+    return g_.sequence({begin, first});
+  }
+
+  // --- arrays ---
+
+  std::vector<SchemaAt> element(const MergedSchema& m, size_t i) {
+    std::vector<SchemaAt> out;
+    for (const auto& f : m.arrays) {
+      if (i < f.prefix.size())
+        out.push_back(f.prefix[i]);
+      else if (f.items)
+        out.push_back(*f.items);
+    }
+    return out;
+  }
+  Id item(const std::vector<SchemaAt>& schemas) { return schemas.empty() ? any_value() : value(schemas); }
+
+  Id array(const MergedSchema& m) {
+    if (m.max_items < m.min_items) return g_.choice({});
+    size_t fixed = 0;
+    for (const auto& f : m.arrays) fixed = std::max(fixed, f.prefix.size());
+    if (m.unique && m.max_items > 1) return unique_array(m, fixed);
+    std::vector<SchemaAt> behind = element(m, fixed);
+    uint64_t most = m.max_items == ~uint64_t{0} ? kUnbounded : m.max_items;
+    if (fixed > 0 && behind.empty()) most = std::min<uint64_t>(most, std::max<uint64_t>(fixed, m.min_items));
+    for (const SchemaAt& s : behind)
+      if (s.schema->is_boolean() && !s.schema->get<bool>()) most = std::min<uint64_t>(most, fixed);
+    if (most < m.min_items) return g_.choice({});
+    if (fixed == 0) return list("[", most == 0 ? g_.text("") : item(behind), "]", m.min_items, most);
+    Id tail = most > fixed
+                  ? g_.repeat(g_.sequence({comma(), item(behind)}), m.min_items > fixed ? m.min_items - fixed : 0,
+                              most == kUnbounded ? most : most - fixed)
+                  : g_.text("");
+    Id all = tail;
+    for (size_t i = std::min<uint64_t>(fixed, most); i-- > 0;) {
+      std::vector<Id> parts{item(element(m, i)), i + 1 == most ? g_.text("") : all};
+      if (i > 0) parts.insert(parts.begin(), comma());
+      all = g_.sequence(parts);
+      if (i >= m.min_items) all = g_.optional(all);
+    }
+    if (most == 0) all = g_.text("");
+    return g_.sequence({g_.text("["), space(), all, space(), g_.text("]")});
+  }
+
+  // Every order of every subset of a few values: a rule per set of values that are used.
+  Id unique_array(const MergedSchema& m, size_t fixed) {
+    const std::string pointer = pointer_to(m.pointer, "uniqueItems");
+    std::vector<Json> values;
+    if (fixed == 0 && !m.arrays.empty()) {
+      MergedSchema one;
+      one.pointer = m.pointer;
+      for (const SchemaAt& s : element(m, 0)) document_.merge_into(one, s);
+      if (one.values && one.groups.empty() && one.implied == 0)
+        for (const Json& v : *one.values) {
+          if (one.typed && !(one.types & type_of(v))) continue;
+          if (std::find(values.begin(), values.end(), v) == values.end()) values.push_back(v);
+        }
+    }
+    if (values.empty() || values.size() > kUniqueValues) unsupported(pointer, "can be enforced for short enums only");
+    const size_t sets = size_t{1} << values.size();
+    std::vector<Grammar::Rule> used(sets);
+    for (auto& r : used) r = g_.add_rule("unique items");
+    for (size_t set = 0; set < sets; ++set) {
+      const auto n = static_cast<uint64_t>(__builtin_popcountll(set));
+      std::vector<Id> ways;
+      if (n >= m.min_items) ways.push_back(g_.text(""));
+      if (n < m.max_items)
+        for (size_t i = 0; i < values.size(); ++i)
+          if (!(set >> i & 1))
+            ways.push_back(
+                g_.sequence({n > 0 ? comma() : g_.text(""), literal(values[i]), g_.call(used[set | size_t{1} << i])}));
+      g_.define(used[set], g_.choice(ways));
+    }
+    return g_.sequence({g_.text("["), space(), g_.call(used[0]), space(), g_.text("]")});
+  }
+
+  // --- oneOf ---
+
+  void require_exclusive(const MergedSchema& m, const MergedSchema::Group& group) {
+    std::vector<MergedSchema> ways;
+    for (const SchemaAt& s : group.ways) {
+      MergedSchema one = m;
+      one.groups.clear();
+      document_.merge_into(one, s);
+      ways.push_back(std::move(one));
+    }
+    for (size_t i = 0; i < ways.size(); ++i)
+      for (size_t j = 0; j < i; ++j) {
+        meter_.spend(100);
+        if (!exclusive(ways[i], ways[j], 0))
+          unsupported(group.pointer, fmt::format("the ways {} and {} may hold at once; use anyOf", j, i));
+      }
+  }
+
+  static uint32_t possible(const MergedSchema& m) {
+    uint32_t types = m.typed ? m.types : m.implied ? m.implied : uint32_t{kEveryType};
+    if (m.values) {
+      uint32_t of_values = 0;
+      for (const Json& v : *m.values) of_values |= type_of(v);
+      types = (m.typed ? types : uint32_t{kEveryType}) & of_values;
+    }
+    return types & kInteger ? types | kNumber : types;
+  }
+
+  bool exclusive(const MergedSchema& a, const MergedSchema& b, int depth) {
+    if (a.impossible || b.impossible) return true;
+    const uint32_t shared = possible(a) & possible(b);
+    if (shared == 0) return true;
+    if (a.values && b.values)
+      return std::none_of(a.values->begin(), a.values->end(), [&](const Json& v) {
+        return std::find(b.values->begin(), b.values->end(), v) != b.values->end();
+      });
+    if (shared != kObject || !a.groups.empty() || !b.groups.empty()) return false;
+    // An untyped branch also accepts what is no object; we never write that, but the other branch might.
+    if (excluded(a, b) && excluded(b, a)) return true;
+    if (depth >= 4) return false;
+    for (const std::string& name : a.required) {
+      if (std::find(b.required.begin(), b.required.end(), name) == b.required.end()) continue;
+      MergedSchema pa, pb;
+      for (const SchemaAt& s : schemas_of(a, name)) document_.merge_into(pa, s);
+      for (const SchemaAt& s : schemas_of(b, name)) document_.merge_into(pb, s);
+      if (exclusive(pa, pb, depth + 1)) return true;
+    }
+    return false;
+  }
+
+  // Whether no object written for `a` satisfies `b`.
+  bool excluded(const MergedSchema& a, const MergedSchema& b) {
+    const std::vector<std::string> names = names_of(a);
+    const bool closed = undeclared(a, names).empty();
+    for (const std::string& r : b.required)
+      if (closed && std::find(names.begin(), names.end(), r) == names.end()) return true;
+    for (const std::string& r : a.required)
+      for (const SchemaAt& s : schemas_of(b, r))
+        if (s.schema->is_boolean() && !s.schema->get<bool>()) return true;
+    return false;
+  }
+
+  Grammar& g_;
+  Meter meter_;
+  SchemaDocument document_;
+  JsonOptions options_;
+  std::optional<Id> space_;
+  std::optional<Grammar::Rule> any_, any_object_;
+  std::unordered_map<std::string, Grammar::Rule> rules_;
+  std::unordered_map<std::string, Dfa> pattern_dfas_;
+  size_t variants_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Grammar json_schema_grammar(const Json& schema, const JsonOptions& options) {
+  Grammar g;
+  g.set_root(add_json_schema(g, schema, options, "#"));
+  return g;
+}
+
+Grammar json_object_grammar(const JsonOptions& options) {
+  Grammar g;
+  static const Json kAny = true;
+  g.set_root(SchemaBuilder(g, kAny, options, "#").any_object());
+  return g;
+}
+
+Grammar::Id add_json_schema(Grammar& grammar, const Json& schema, const JsonOptions& options, std::string_view where) {
+  return SchemaBuilder(grammar, schema, options, where).root();
+}
+
+}  // namespace tenon::text::grammar

@@ -1,0 +1,32 @@
+// JSON Schema (draft 2020-12) -> grammar of the JSON texts that validate.
+//
+// Enforced: type (also lists), properties in the order of the schema, required, additionalProperties,
+// patternProperties, propertyNames, min/maxProperties where countable, $ref to $defs and elsewhere in the document
+// (also recursive), allOf, anyOf, oneOf whose branches exclude each other, enum, const, pattern, format (see
+// json_formats.h), min/maxLength, minimum, maximum, exclusive*, multipleOf (whole numbers), prefixItems, items,
+// min/maxItems, uniqueItems of short enums. Any other keyword throws Error{unsupported} with its JSON pointer;
+// annotations are passed over. Narrower than the schema, never wider: properties that are not declared appear only
+// where additionalProperties says so or nothing is declared; a schema without `type` takes the types its keywords speak
+// of; numbers have at most 18 digits; keys and strings with a pattern are escaped only where JSON demands it.
+#pragma once
+#include <string_view>
+
+#include "base/json.h"
+#include "text/grammar/grammar.h"
+
+namespace tenon::text::grammar {
+
+struct JsonOptions {
+  // False: nothing between tokens. True: a space, or a line break and up to 16 blanks.
+  bool whitespace = true;
+};
+
+// Throws Error{invalid_argument|unsupported} with the JSON pointer.
+Grammar json_schema_grammar(const Json& schema, const JsonOptions& options = {});
+// Any JSON object.
+Grammar json_object_grammar(const JsonOptions& options = {});
+
+// Adds a schema to a larger grammar. `where` begins the pointers in messages.
+Grammar::Id add_json_schema(Grammar& grammar, const Json& schema, const JsonOptions& options, std::string_view where);
+
+}  // namespace tenon::text::grammar
