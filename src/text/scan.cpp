@@ -15,7 +15,7 @@ struct Char {
 // The character at `p` < `end`.
 inline Char char_at(const char* p) {
   auto b = static_cast<uint8_t>(*p);
-  if (b < 0x80) return {unicode_tables::kScanStage2[unicode_tables::kScanStage1[0] * 128u + b], 1};
+  if (b < 0x80) return {unicode_tables::kScanStage2[b], 1};  // the first block is ASCII
   CodePoint c = decode_utf8(p);
   return {scan_class(c.value), static_cast<uint8_t>(c.bytes)};
 }

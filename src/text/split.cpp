@@ -174,6 +174,9 @@ void split_step(const Splitter& rule, std::string_view text, Sink&& sink) {
 
 PreTokenizer::PreTokenizer(std::vector<Splitter> steps, bool bytes) : steps_(std::move(steps)), bytes_(bytes) {
   for (size_t i = 0; i + 1 < steps_.size(); ++i) spells_ = spells_ || std::holds_alternative<ByteLevelRule>(steps_[i]);
+  // For a model that takes bytes, spelling them and nothing more is no step at all.
+  const auto* last = steps_.empty() ? nullptr : std::get_if<ByteLevelRule>(&steps_.back());
+  if (bytes_ && !spells_ && last && !last->use_regex && !last->add_prefix_space) steps_.pop_back();
 }
 
 void PreTokenizer::run(std::string_view text, bool at_start, FunctionRef<void(std::string_view)> piece) const {
