@@ -179,6 +179,14 @@ PreTokenizer::PreTokenizer(std::vector<Splitter> steps, bool bytes) : steps_(std
   if (bytes_ && !spells_ && last && !last->use_regex && !last->add_prefix_space) steps_.pop_back();
 }
 
+Scanner PreTokenizer::scanner() const {
+  if (steps_.size() != 1 || spells_) return Scanner::none;
+  if (const auto* s = std::get_if<SplitRule>(&steps_[0]))
+    return s->behavior == MatchBehavior::isolated ? s->pattern.scanner() : Scanner::none;
+  const auto* b = std::get_if<ByteLevelRule>(&steps_[0]);
+  return b && bytes_ && b->use_regex && !b->add_prefix_space ? Scanner::gpt2 : Scanner::none;
+}
+
 void PreTokenizer::run(std::string_view text, bool at_start, FunctionRef<void(std::string_view)> piece) const {
   if (text.empty()) return;
   if (!bytes_ || !spells_) return run_from(0, text, at_start, piece);
