@@ -1,9 +1,11 @@
 #include "text/bpe.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "text/byte_alphabet.h"
+#include "text/character_seeds.h"
 #include "text/unicode.h"
 
 namespace tenon::text {
@@ -16,13 +18,23 @@ std::string byte_token(int byte) { return fmt::format("<0x{:02X}>", byte); }
 
 }  // namespace
 
-void MergeTable::reserve(size_t merges) { slots_.assign(merges + merges / 2 + 2, Slot{~0u, ~0u, kNoMerge}); }
+void MergeTable::reserve(size_t merges) {
+  if (merges > kMost)
+    fail(ErrorCode::invalid_file, "{} merges are more than the {} a vocabulary may have", merges, kMost);
+  slots_.assign(merges + merges / 3 + 2, Slot());
+  size_t words = 1;
+  while (words * 64 < merges * 6) words *= 2;
+  filter_.assign(words, 0);
+  filter_mask_ = words * 64 - 1;
+}
 
 void MergeTable::add(uint32_t left, uint32_t right, uint32_t rank, uint32_t merged) {
-  size_t i = slot(left, right);
-  while (slots_[i].key != kNoMerge && !(slots_[i].left == left && slots_[i].right == right))
+  const uint64_t h = hash(left, right);
+  size_t i = slot_of(h, slots_.size());
+  while (!slots_[i].empty() && !(slots_[i].left() == left && slots_[i].right() == right))
     i = i + 1 == slots_.size() ? 0 : i + 1;
-  slots_[i] = {left, right, static_cast<uint64_t>(rank) << 32 | merged};
+  slots_[i] = {{left | rank << 24, right | rank >> 8 << 24, merged | rank >> 16 << 24}};
+  filter_[(h & filter_mask_) / 64] |= uint64_t{1} << (h % 64);
 }
 
 bool MergeReader::try_add(MergeTable& table, std::string_view left, std::string_view right, uint32_t rank) {
@@ -76,51 +88,121 @@ Bpe::Bpe(BpeOptions options, std::shared_ptr<const Vocabulary> vocabulary, Merge
     byte_ids_[static_cast<size_t>(b)] =
         plain_bytes_ ? vocabulary_->find({&c, 1}) : vocabulary_->find_spelled(byte_token(b));
   }
-  if (plain_bytes_ && std::all_of(byte_ids_.begin(), byte_ids_.end(), [](int32_t id) { return id >= 0; })) {
-    byte_pairs_.reserve(256 * 256);
-    for (int32_t a : byte_ids_)
-      for (int32_t b : byte_ids_)
-        byte_pairs_.push_back(merges_.find(static_cast<uint32_t>(a), static_cast<uint32_t>(b)));
-  }
-  auto n = static_cast<size_t>(vocabulary_->size());
-  whole_ = std::make_unique<std::atomic<uint8_t>[]>(n);
+  if (plain_bytes_) seeds_ = CharacterSeeds::make(*vocabulary_, merges_, byte_ids_);
+  for (int32_t id = 0; id < vocabulary_->size(); ++id) longest_ = std::max(longest_, vocabulary_->bytes(id).size());
+  whole_ = std::make_unique<std::atomic<uint8_t>[]>(static_cast<uint32_t>(vocabulary_->size()));
 }
 
+Bpe::~Bpe() = default;
+
 size_t Bpe::memory_bytes() const {
-  return merges_.memory_bytes() + byte_pairs_.capacity() * sizeof(uint64_t) + static_cast<size_t>(vocabulary_->size()) +
+  return merges_.memory_bytes() + (seeds_ ? seeds_->memory_bytes() : 0) + static_cast<size_t>(vocabulary_->size()) +
          sizeof(*this);
 }
 
-void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch& scratch) const {
-  if (piece.empty()) return;
-  if (PieceCache::fits(piece)) {
-    PieceCache::Key key(piece);
-    PieceCache::Entry& entry = scratch.cache.at(key);
-    if (!entry.holds(key)) {
-      encode_piece(piece, scratch);
-      if (!entry.store(key, scratch.ids)) {
-        out.insert(out.end(), scratch.ids.begin(), scratch.ids.end());
+// Pieces that are met again take the short way: their ids go to a buffer by copies of a fixed size.
+class Bpe::Writer {
+ public:
+  Writer(const Bpe& model, std::vector<int32_t>& out, ModelScratch& scratch)
+      : model_(model), out_(out), scratch_(scratch) {}
+
+  // `readable`: bytes that may be read from the piece's start on.
+  void encode(std::string_view piece, size_t readable) {
+    if (piece.size() > PieceCache::Brief::kMostBytes) return encode_long(piece, readable);
+    const PieceCache::Brief::Key key(piece, readable);
+    const auto* e = scratch_.cache.brief.find(key);
+    if (!e) return encode_new(piece, key);
+    std::memcpy(to_, e->id, sizeof(e->id));
+    advance(e->ids);
+  }
+  // Words of three-byte characters are seldom met again, but their segments are.
+  void encode_segments(std::string_view piece, size_t readable) {
+    while (!piece.empty()) {
+      auto [n, id] = model_.seeds_->segment(piece);
+      if (id >= 0) {
+        *to_ = id;
+        advance(1);
+      } else {
+        encode(piece.substr(0, n), readable);
+      }
+      piece.remove_prefix(n);
+      readable -= n;
+    }
+  }
+  void flush() {
+    out_.insert(out_.end(), buffer_.data(), to_);
+    to_ = buffer_.data();
+  }
+
+ private:
+  void advance(uint32_t ids) {
+    to_ += ids;
+    if (to_ > buffer_.data() + kIds) flush();
+  }
+  [[gnu::noinline]] void encode_new(std::string_view piece, const PieceCache::Brief::Key& key) {
+    flush();
+    model_.encode_piece(piece, scratch_);
+    scratch_.cache.brief.store(key, scratch_.ids);
+    out_.insert(out_.end(), scratch_.ids.begin(), scratch_.ids.end());
+  }
+  [[gnu::noinline]] void encode_long(std::string_view piece, size_t readable) {
+    flush();
+    auto& longer = scratch_.cache.longer;
+    if (piece.size() > longer.kMostBytes) {
+      model_.encode_piece(piece, scratch_);
+    } else {
+      const PieceCache::Longer::Key key(piece, readable);
+      if (const auto* e = longer.find(key)) {
+        out_.insert(out_.end(), e->id, e->id + e->ids);
         return;
       }
+      model_.encode_piece(piece, scratch_);
+      longer.store(key, scratch_.ids);
     }
-    entry.append(out);
-    return;
+    out_.insert(out_.end(), scratch_.ids.begin(), scratch_.ids.end());
   }
-  encode_piece(piece, scratch);
-  out.insert(out.end(), scratch.ids.begin(), scratch.ids.end());
+
+  static constexpr size_t kIds = 1024;
+  const Bpe& model_;
+  std::vector<int32_t>& out_;
+  ModelScratch& scratch_;
+  std::array<int32_t, kIds + 2 * PieceCache::Brief::kIds> buffer_;
+  int32_t* to_ = buffer_.data();
+};
+
+void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch& scratch) const {
+  const auto length = static_cast<uint32_t>(piece.size());
+  if (!piece.empty()) encode_pieces(piece, {&length, 1}, out, scratch);
+}
+
+void Bpe::encode_pieces(std::string_view text, std::span<const uint32_t> lengths, std::vector<int32_t>& out,
+                        ModelScratch& scratch) const {
+  Writer writer(*this, out, scratch);
+  for (uint32_t n : lengths) {
+    std::string_view piece = text.substr(0, n);
+    const bool wide = seeds_ && n > 9 && static_cast<uint8_t>(piece[0]) >= 0xE0;
+    if (wide && !(options_.ignore_merges && vocabulary_->find(piece) >= 0))
+      writer.encode_segments(piece, text.size());
+    else
+      writer.encode(piece, text.size());
+    text.remove_prefix(n);
+  }
+  writer.flush();
 }
 
 // Leaves the ids in scratch.ids.
 void Bpe::encode_piece(std::string_view piece, ModelScratch& scratch) const {
-  int32_t id = vocabulary_->find(piece);
+  // Long words of three-byte characters are hardly ever tokens.
+  const bool worth_a_look = options_.ignore_merges || piece.size() <= 12 || static_cast<uint8_t>(piece[0]) < 0xE0;
+  int32_t id = worth_a_look && piece.size() <= longest_ ? vocabulary_->find(piece) : -1;
   std::atomic<uint8_t>* whole = id >= 0 ? &whole_[static_cast<size_t>(id)] : nullptr;
   bool lines = options_.whole_lines && piece.find_first_not_of('\n') == piece.npos;
   if (whole && (options_.ignore_merges || lines || whole->load(std::memory_order_relaxed) == yes)) {
     scratch.ids.assign(1, static_cast<uint32_t>(id));
     return;
   }
-  split(piece, scratch.ids);
-  merge(piece, scratch.ids, scratch);
+  if (!seeds_ || !seeds_->split(piece, scratch.ids)) split(piece, scratch.ids);
+  merge(scratch.ids, scratch);
   if (whole)
     whole->store(scratch.ids.size() == 1 && scratch.ids[0] == static_cast<uint32_t>(id) ? yes : no,
                  std::memory_order_relaxed);
@@ -179,24 +261,20 @@ void Bpe::split_characters(std::string_view piece, std::vector<uint32_t>& ids) c
   if (pending) ids.push_back(static_cast<uint32_t>(unk_id_));
 }
 
-uint64_t Bpe::first_key(std::string_view piece, const std::vector<uint32_t>& ids, size_t i) const {
-  if (byte_pairs_.empty()) return merges_.find(ids[i], ids[i + 1]);
-  return byte_pairs_[static_cast<size_t>(static_cast<uint8_t>(piece[i])) << 8 | static_cast<uint8_t>(piece[i + 1])];
-}
-
-void Bpe::merge(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+void Bpe::merge(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
   if (ids.size() < 2) return;
   if (ids.size() <= kShortPiece)
-    merge_short(piece, ids, scratch);
+    merge_short(ids, scratch);
   else
-    merge_long(piece, ids, scratch);
+    merge_long(ids, scratch);
 }
 
-void Bpe::merge_short(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+void Bpe::merge_short(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
   std::vector<uint64_t>& keys = scratch.keys;  // of (i, i + 1)
   size_t n = ids.size();
   keys.resize(n);
-  for (size_t i = 0; i + 1 < n; ++i) keys[i] = first_key(piece, ids, i);
+  for (size_t i = 0; i + 1 < n; ++i) merges_.prefetch(ids[i], ids[i + 1]);
+  for (size_t i = 0; i + 1 < n; ++i) keys[i] = merges_.find(ids[i], ids[i + 1]);
   while (n > 1) {
     size_t best = 0;
     uint64_t least = keys[0];
@@ -204,6 +282,8 @@ void Bpe::merge_short(std::string_view piece, std::vector<uint32_t>& ids, ModelS
       if (keys[i] < least) least = keys[i], best = i;
     if (least == MergeTable::kNoMerge) break;
     ids[best] = static_cast<uint32_t>(least);
+    if (best > 0) merges_.prefetch(ids[best - 1], ids[best]);
+    if (best + 2 < n) merges_.prefetch(ids[best], ids[best + 2]);
     --n;
     for (size_t i = best + 1; i < n; ++i) ids[i] = ids[i + 1], keys[i] = keys[i + 1];
     if (best + 1 < n) keys[best] = merges_.find(ids[best], ids[best + 1]);
@@ -214,7 +294,7 @@ void Bpe::merge_short(std::string_view piece, std::vector<uint32_t>& ids, ModelS
 
 // The pieces are a linked list, candidate merges a heap by (rank, position); stale candidates are recognised by their
 // key.
-void Bpe::merge_long(std::string_view piece, std::vector<uint32_t>& ids, ModelScratch& scratch) const {
+void Bpe::merge_long(std::vector<uint32_t>& ids, ModelScratch& scratch) const {
   auto& links = scratch.links;
   auto& heap = scratch.heap;
   auto n = static_cast<int32_t>(ids.size());
@@ -230,8 +310,7 @@ void Bpe::merge_long(std::string_view piece, std::vector<uint32_t>& ids, ModelSc
     return link(i).next < 0 ? MergeTable::kNoMerge : merges_.find(link(i).id, link(link(i).next).id);
   };
   for (int32_t i = 0; i + 1 < n; ++i)
-    if (uint64_t key = first_key(piece, ids, static_cast<size_t>(i)); key != MergeTable::kNoMerge)
-      heap.push_back({key, i});
+    if (uint64_t key = key_at(i); key != MergeTable::kNoMerge) heap.push_back({key, i});
   std::make_heap(heap.begin(), heap.end(), after);
   auto push = [&](int32_t i) {
     if (uint64_t key = key_at(i); key != MergeTable::kNoMerge) {

@@ -39,6 +39,22 @@ inline uint64_t hash_bytes(const char* p, size_t n) {
   return mix(mix(a ^ k1, b ^ h), k0);
 }
 
+// Whether `n` bytes are the same; inline, since most are few.
+inline bool same_bytes(const char* a, const char* b, size_t n) {
+  auto differ = [&](auto word, size_t at) {
+    auto other = word;
+    std::memcpy(&word, a + at, sizeof(word));
+    std::memcpy(&other, b + at, sizeof(word));
+    return word ^ other;
+  };
+  if (n > 16) return std::memcmp(a, b, n) == 0;
+  if (n >= 8) return (differ(uint64_t{}, 0) | differ(uint64_t{}, n - 8)) == 0;
+  if (n >= 4) return (differ(uint32_t{}, 0) | differ(uint32_t{}, n - 4)) == 0;
+  for (size_t i = 0; i < n; ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
 // Position of a hash in a table of `size` slots (any size, not only powers of two).
 inline size_t slot_of(uint64_t hash, size_t size) {
   return static_cast<size_t>(static_cast<unsigned __int128>(hash) * size >> 64);

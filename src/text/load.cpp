@@ -16,11 +16,17 @@ struct FileFormat {
 };
 
 // In order of preference.
+// clang-format off
 constexpr FileFormat kFormats[] = {
-    {"tokenizer.json", ".json", read_tokenizer_json}, {"tokenizer.model", ".model", read_tokenizer_sentencepiece},
-    {"tekken.json", nullptr, read_tokenizer_tekken},  {nullptr, ".tiktoken", read_tokenizer_tiktoken},
+    {"tokenizer.json", ".json", read_tokenizer_json},
+    {"tokenizer.model", ".model", read_tokenizer_sentencepiece},
+    {"tekken.json", nullptr, read_tokenizer_tekken},
+    {"vocab.json", nullptr, read_tokenizer_vocab_json},
+    {"vocab.txt", nullptr, read_tokenizer_vocab_txt},
+    {nullptr, ".tiktoken", read_tokenizer_tiktoken},
     {nullptr, ".gguf", read_tokenizer_gguf},
 };
+// clang-format on
 
 const FileFormat* format_of(const fs::path& file) {
   std::string name = file.filename().string();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "text/unicode.h"
 
@@ -102,12 +103,26 @@ void transform(std::string_view text, NormalForm form, std::string& out) {
   for (char32_t c : s) append_utf8(out, c);
 }
 
+size_t end_of_ascii(std::string_view text, size_t at) {
+  for (; at + 8 <= text.size(); at += 8) {
+    uint64_t w;
+    std::memcpy(&w, text.data() + at, 8);
+    if (w & 0x8080808080808080) break;
+  }
+  while (at < text.size() && static_cast<uint8_t>(text[at]) < 0x80) ++at;
+  return at;
+}
+
 // Where the first character that may change stands; the text's size when there is none.
 size_t first_active(std::string_view text, size_t at, NormalForm form) {
   while (at < text.size()) {
     auto lead = static_cast<uint8_t>(text[at]);
     if (lead < 0x80) {
-      ++at;
+      at = end_of_ascii(text, at);
+      continue;
+    }
+    if (starts_ideograph(text.data() + at)) {
+      at += 3;
       continue;
     }
     CodePoint c = decode_utf8(text.data() + at);

@@ -1,89 +1,104 @@
-// Ids of pieces met lately in one text: direct-mapped and bounded; keys are compared in full, so it never changes a
+// Ids of pieces met lately in one text: bounded, two ways a set; keys are compared in full, so it never changes a
 // result.
 #pragma once
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/hash.h"
 
 namespace tenon::text {
 
-class PieceCache {
+// For pieces of up to 8 * kWords - 1 bytes that become up to kMostIds ids.
+template <size_t kWords, size_t kMostIds>
+class RecentPieces {
  public:
-  static constexpr size_t kMostBytes = 24, kMostIds = 9,
-                          kEntries = 8192;  // entries fill one cache line, the table 512 KiB
+  static constexpr size_t kMostBytes = 8 * kWords - 1, kIds = kMostIds;
 
-  static bool fits(std::string_view piece) { return piece.size() <= kMostBytes; }
-
-  // A piece as words with zeros behind it.
+  // A piece as words, with zeros behind it and its length in the last byte.
   struct Key {
-    uint64_t words[3] = {0, 0, 0};
-    uint8_t bytes;
+    uint64_t words[kWords];
 
-    explicit Key(std::string_view piece) : bytes(static_cast<uint8_t>(piece.size())) {
-      const char* p = piece.data();
-      size_t n = piece.size(), w = 0;
-      for (; n > 8; p += 8, n -= 8) std::memcpy(&words[w++], p, 8);
-      if (w > 0) {  // the last 8 bytes overlap what is there already
-        std::memcpy(&words[w], p + n - 8, 8);
-        words[w] >>= 8 * (8 - n);
-      } else if (n >= 4) {
-        uint32_t low, high;
-        std::memcpy(&low, p, 4);
-        std::memcpy(&high, p + n - 4, 4);
-        words[0] = low | static_cast<uint64_t>(high) << (8 * (n - 4));
+    // `readable`: bytes that may be read from the piece's start on.
+    Key(std::string_view piece, size_t readable) {
+      const size_t n = piece.size();
+      if (readable >= sizeof(words)) {
+        std::memcpy(words, piece.data(), sizeof(words));
+        for (size_t w = 0; w < kWords; ++w) words[w] &= kept(n, w);
       } else {
-        for (size_t i = 0; i < n; ++i) words[0] |= static_cast<uint64_t>(static_cast<uint8_t>(p[i])) << (8 * i);
+        std::memset(words, 0, sizeof(words));
+        std::memcpy(words, piece.data(), n);
       }
+      words[kWords - 1] |= static_cast<uint64_t>(n) << 56;
     }
+    bool operator==(const Key&) const = default;
     uint64_t hash() const {
-      return mix(words[0] ^ 0x9E3779B97F4A7C15 ^ bytes,
-                 mix(words[1] ^ 0xD6E8FEB86659FD93, words[2] ^ 0xA0761D6478BD642F));
+      uint64_t h = mix(words[0] ^ 0x9E3779B97F4A7C15, words[1] ^ 0xD6E8FEB86659FD93);
+      for (size_t w = 2; w < kWords; w += 2) h = mix(words[w] ^ h, words[w + 1] ^ 0xA0761D6478BD642F);
+      return h;
+    }
+
+   private:
+    // The bits of word `w` that belong to a piece of `n` bytes.
+    static uint64_t kept(size_t n, size_t w) {
+      if (n >= 8 * w + 8) return ~uint64_t{0};
+      return n <= 8 * w ? 0 : (uint64_t{1} << (8 * (n - 8 * w))) - 1;
     }
   };
 
-  struct alignas(64) Entry {
-    uint64_t words[3] = {0, 0, 0};
-    uint8_t bytes = 0, ids = 0;  // bytes 0: empty
+  struct Entry {
+    uint64_t words[kWords] = {};  // all zero: empty
     int32_t id[kMostIds] = {};
-
-    bool holds(const Key& k) const {
-      return ((words[0] ^ k.words[0]) | (words[1] ^ k.words[1]) | (words[2] ^ k.words[2])) == 0 && bytes == k.bytes;
-    }
-    // false: too many ids; the entry stays as it was.
-    bool store(const Key& k, const std::vector<uint32_t>& all) {
-      if (all.size() > kMostIds) return false;
-      std::memcpy(words, k.words, sizeof(words));
-      bytes = k.bytes;
-      ids = static_cast<uint8_t>(all.size());
-      for (size_t i = 0; i < all.size(); ++i) id[i] = static_cast<int32_t>(all[i]);
-      return true;
-    }
-    void append(std::vector<int32_t>& out) const {
-      if (ids == 1)
-        out.push_back(id[0]);
-      else
-        out.insert(out.end(), id, id + ids);
-    }
+    uint32_t ids = 0;
   };
-  static_assert(sizeof(Entry) == 64);
 
-  // For short texts a small table: clearing a large one would cost more than it saves.
-  void size_for(size_t text_bytes) {
-    size_t wanted = 64;
-    while (wanted < kEntries && wanted * 16 < text_bytes) wanted *= 4;
-    if (wanted > entries_.size()) entries_.assign(wanted, Entry());
+  // nullptr: not here.
+  const Entry* find(const Key& k) const {
+    const Set& s = sets_[k.hash() & mask_];
+    for (const Entry& e : s.ways)
+      if (std::memcmp(e.words, k.words, sizeof(k.words)) == 0) return &e;
+    return nullptr;
   }
-  Entry& at(const Key& k) {
-    if (entries_.empty()) size_for(0);
-    return entries_[k.hash() >> 32 & (entries_.size() - 1)];
+  // Too many ids are not kept.
+  void store(const Key& k, const std::vector<uint32_t>& ids) {
+    if (ids.size() > kMostIds) return;
+    Set& s = sets_[k.hash() & mask_];
+    s.ways[1] = s.ways[0];
+    Entry& e = s.ways[0];
+    std::memcpy(e.words, k.words, sizeof(k.words));
+    e.ids = static_cast<uint32_t>(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) e.id[i] = static_cast<int32_t>(ids[i]);
+  }
+  // At least `sets`, a power of two; what is here is forgotten when it grows.
+  void resize(size_t sets) {
+    if (sets <= sets_.size()) return;
+    sets_.assign(sets, Set());
+    mask_ = sets - 1;
   }
 
  private:
-  std::vector<Entry> entries_;
+  struct alignas(64) Set {
+    Entry ways[2];
+  };
+  std::vector<Set> sets_ = std::vector<Set>(1);
+  size_t mask_ = 0;
+};
+
+struct PieceCache {
+  using Brief = RecentPieces<2, 3>;
+  Brief brief;  // 32 bytes an entry
+  using Longer = RecentPieces<4, 7>;
+  Longer longer;  // 64
+
+  // For short texts small tables: clearing large ones would cost more than they save.
+  void size_for(size_t text_bytes) {
+    size_t sets = 16;
+    while (sets < 32768 && sets * 32 < text_bytes) sets *= 4;
+    brief.resize(sets);
+    longer.resize(sets / 4);
+  }
 };
 
 }  // namespace tenon::text

@@ -24,6 +24,8 @@ std::optional<char> byte_of_token(std::string_view spelled) {
   return static_cast<char>(value);
 }
 
+constexpr size_t kMaxTextBytes = 1u << 30;  // places in a text are 32 bits wide, and normalizing may treble it
+
 class Pipeline final : public Tokenizer {
  public:
   explicit Pipeline(TokenizerSpec spec);
@@ -72,6 +74,7 @@ class Pipeline final : public Tokenizer {
   TokenizerSpec spec_;
   AddedTokens added_;
   PreTokenizer pre_tokenizer_;
+  Scanner scanner_ = Scanner::none;  // what the pre-tokenizer comes down to
   int32_t size_ = 0;
   bool bytes_only_ = false;       // decoding is putting the tokens' bytes together
   std::vector<uint8_t> special_;  // a bit per id
@@ -91,6 +94,7 @@ Pipeline::Pipeline(TokenizerSpec spec) : spec_(std::move(spec)), added_(std::mov
     if (t.special) special_[static_cast<size_t>(t.id) / 8] |= static_cast<uint8_t>(1 << (t.id % 8));
   const bool byte_level = spec_.vocabulary->spelling() == Spelling::byte_level;
   pre_tokenizer_ = PreTokenizer(std::move(spec_.splitters), byte_level);
+  scanner_ = pre_tokenizer_.scanner();
   bytes_only_ = byte_level && spec_.decoders.size() == 1 && std::holds_alternative<ByteLevelDecoder>(spec_.decoders[0]);
 }
 
@@ -124,6 +128,9 @@ std::vector<int32_t> Pipeline::encode_prompt(std::string_view text, std::span<co
 
 std::vector<int32_t> Pipeline::ids_of(std::string_view text, std::span<const ContentSpan> content,
                                       bool parse_special) const {
+  if (text.size() >= kMaxTextBytes)
+    fail(ErrorCode::invalid_argument, "a text of {} bytes is longer than a tokenizer takes ({})", text.size(),
+         kMaxTextBytes);
   std::string repaired;
   if (!simdjson::validate_utf8(text.data(), text.size())) {
     append_lossy_utf8(repaired, text);
@@ -177,6 +184,15 @@ std::vector<ContentSpan> Pipeline::content_in(std::string_view raw, size_t begin
 }
 
 void Pipeline::encode_plain(std::string_view text, bool at_start, Work& w) const {
+  if (scanner_ != Scanner::none) {
+    uint32_t lengths[TokenModel::kMostPieces];
+    while (!text.empty()) {
+      std::string_view from = text;
+      size_t n = scan_some(scanner_, text, lengths);
+      spec_.model->encode_pieces(from, {lengths, n}, w.out, w.scratch);
+    }
+    return;
+  }
   pre_tokenizer_.run(text, at_start, [&](std::string_view piece) { spec_.model->encode(piece, w.out, w.scratch); });
 }
 

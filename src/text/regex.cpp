@@ -96,25 +96,26 @@ void CharSet::seal() {
     if (slow_contains(c)) ascii_[c >> 6] |= uint64_t{1} << (c & 63);
 }
 
-// (?i: every character that folds like a member becomes a member.
+// (?i: every character that folds like a member becomes a member: the first round adds what members fold to, the second
+// all that folds to it.
 void CharSet::add_case_pairs() {
-  const auto& fold = unicode_tables::kFold;
-  std::vector<Item> more;
-  for (uint32_t i = 0; i < fold.count; ++i) {
-    char32_t a = fold.keys[i], b = fold.data[fold.offsets[i]];
-    bool has_a = slow_contains(a), has_b = slow_contains(b);
-    if (has_a == has_b) continue;
-    more.push_back({Kind::range, false, has_a ? b : a, has_a ? b : a});
-  }
-  bool flip = negated_;
-  if (flip) {  // members of a negated set are added outside of the negation
-    CharSet inner = *this;
+  if (negated_) {  // members of a negated set are added outside of the negation
+    CharSet inner = std::move(*this);
     inner.seal();
     *this = CharSet();
     sets_.push_back(std::move(inner));
     items_.push_back({Kind::set, false, 0, 0});
   }
-  items_.insert(items_.end(), more.begin(), more.end());
+  const auto& fold = unicode_tables::kFold;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Item> more;
+    for (uint32_t i = 0; i < fold.count; ++i) {
+      char32_t a = fold.keys[i], b = fold.data[fold.offsets[i]];
+      bool has_a = slow_contains(a), has_b = slow_contains(b);
+      if (has_a != has_b) more.push_back({Kind::range, false, has_a ? b : a, has_a ? b : a});
+    }
+    items_.insert(items_.end(), more.begin(), more.end());
+  }
 }
 
 // ---- parsing: text -> tree ----

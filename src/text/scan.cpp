@@ -1,6 +1,8 @@
 #include "text/scan.h"
 
+#include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "text/unicode.h"
 
@@ -15,7 +17,7 @@ struct Char {
 // The character at `p` < `end`.
 inline Char char_at(const char* p) {
   auto b = static_cast<uint8_t>(*p);
-  if (b < 0x80) return {unicode_tables::kScanStage2[unicode_tables::kScanStage1[0] * 128u + b], 1};
+  if (b < 0x80) return {unicode_tables::kScanStage2[b], 1};  // the first block is ASCII
   CodePoint c = decode_utf8(p);
   return {scan_class(c.value), static_cast<uint8_t>(c.bytes)};
 }
@@ -27,6 +29,55 @@ inline const char* run_of(const char* p, const char* end, uint8_t classes) {
     p += c.bytes;
   }
   return p;
+}
+
+static_assert(std::endian::native == std::endian::little);
+constexpr uint64_t kOnes = 0x0101010101010101, kHighBits = 0x80 * kOnes;
+
+inline bool is_ascii_letter(char c) { return static_cast<uint8_t>((c | 0x20) - 'a') < 26; }
+
+// Behind the ASCII letters at `p`, eight at a time: adding carries into the high bit of the bytes from 'a' on, and of
+// those beyond 'z'.
+inline const char* ascii_letters(const char* p, const char* end) {
+  for (; end - p >= 8; p += 8) {
+    uint64_t w;
+    std::memcpy(&w, p, 8);
+    const uint64_t low = (w | 0x20 * kOnes) & ~kHighBits;
+    const uint64_t letters = (low + (0x80 - 'a') * kOnes) & ~(low + (0x7F - 'z') * kOnes) & ~w & kHighBits;
+    if (letters != kHighBits) return p + std::countr_zero(~letters & kHighBits) / 8;
+  }
+  while (p < end && is_ascii_letter(*p)) ++p;
+  return p;
+}
+
+inline const char* spaces(const char* p, const char* end) {
+  for (; end - p >= 8; p += 8) {
+    uint64_t w;
+    std::memcpy(&w, p, 8);
+    if (w != ' ' * kOnes) break;
+  }
+  while (p < end && *p == ' ') ++p;
+  return p;
+}
+
+// run_of() for classes that have all letters.
+template <uint8_t kClasses>
+inline const char* word_run(const char* p, const char* end) {
+  static_assert(kClasses & kLetter);
+  for (;;) {
+    p = ascii_letters(p, end);
+    if (p == end) return p;
+    while (p < end && static_cast<uint8_t>(*p) >= 0x80) {
+      if (starts_ideograph(p)) {
+        p += 3;
+        continue;
+      }
+      Char c = char_at(p);
+      if (!(c.klass & kClasses)) return p;
+      p += c.bytes;
+    }
+    if (p == end || !(char_at(p).klass & kClasses)) return p;
+  }
 }
 
 inline const char* run_without(const char* p, const char* end, uint8_t classes) {
@@ -44,6 +95,11 @@ inline bool is_newline(char c) { return c == '\r' || c == '\n'; }
 inline const char* white_space(const char* p, const char* end) {
   const char *at = p, *last = p;
   while (at < end) {
+    if (const char* q = spaces(at, end); q > at) {
+      last = q - 1;
+      at = q;
+      continue;
+    }
     Char c = char_at(at);
     if (!(c.klass & kSpace)) break;
     last = at;
@@ -56,6 +112,11 @@ inline const char* white_space(const char* p, const char* end) {
 inline const char* white_space_lines(const char* p, const char* end, bool tail_is_one) {
   const char *at = p, *last = p, *line = nullptr;
   while (at < end) {
+    if (const char* q = spaces(at, end); q > at) {
+      last = q - 1;
+      at = q;
+      continue;
+    }
     Char c = char_at(at);
     if (!(c.klass & kSpace)) break;
     last = at;
@@ -87,7 +148,7 @@ struct Gpt2 {
       if (int n = contraction(p, end, false)) return p + n;
     const char* q = *p == ' ' && p + 1 < end ? p + 1 : p;
     Char c = char_at(q);
-    if (c.klass & kLetter) return run_of(q + c.bytes, end, kLetter);
+    if (c.klass & kLetter) return word_run<kLetter>(q + c.bytes, end);
     if (c.klass & kNumber) return run_of(q + c.bytes, end, kNumber);
     if (!(c.klass & kSpace)) return run_without(q + c.bytes, end, kSpace | kLetter | kNumber);
     return white_space(p, end);
@@ -107,14 +168,16 @@ inline const char* digits(const char* p, const char* end, int most) {
 template <int kMostDigits, uint8_t kLetters, bool kTailIsOne>
 struct LlamaLike {
   static const char* next(const char* p, const char* end) {
+    // Most pieces are words.
+    if (*p == ' ' && p + 1 < end && is_ascii_letter(p[1])) return word_run<kLetters>(p + 2, end);
     if (*p == '\'')
       if (int n = contraction(p, end, true)) return p + n;
     Char c = char_at(p);
     const char* q = p + c.bytes;
-    if (c.klass & kLetters) return run_of(q, end, kLetters);
+    if (c.klass & kLetters) return word_run<kLetters>(q, end);
     if (c.klass & kNumber) return kMostDigits ? digits(p, end, kMostDigits) : run_of(q, end, kNumber);
     Char d = q < end ? char_at(q) : Char{kSpace, 0};
-    if (!is_newline(*p) && (d.klass & kLetters)) return run_of(q + d.bytes, end, kLetters);
+    if (!is_newline(*p) && (d.klass & kLetters)) return word_run<kLetters>(q + d.bytes, end);
     constexpr uint8_t kNotSymbol = kSpace | kNumber | kLetters;
     if (*p == ' ' && !(d.klass & kNotSymbol)) return lines_after(run_without(q + d.bytes, end, kNotSymbol), end);
     if (!(c.klass & kSpace)) return lines_after(run_without(q, end, kNotSymbol), end);
@@ -177,13 +240,16 @@ struct CaseSplit {
 };
 
 template <class Rule>
-void scan_with(std::string_view text, FunctionRef<void(std::string_view)> piece) {
-  const char* end = text.data() + text.size();
-  for (const char* p = text.data(); p < end;) {
+size_t scan_with(std::string_view& text, std::span<uint32_t> lengths) {
+  const char *p = text.data(), *end = p + text.size();
+  size_t n = 0;
+  while (p < end && n < lengths.size()) {
     const char* q = Rule::next(p, end);
-    piece({p, static_cast<size_t>(q - p)});
+    lengths[n++] = static_cast<uint32_t>(q - p);
     p = q;
   }
+  text.remove_prefix(static_cast<size_t>(p - text.data()));
+  return n;
 }
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -227,27 +293,37 @@ Scanner find_scanner(std::string_view pattern, RegexDialect dialect) {
   return Scanner::none;
 }
 
-void scan(Scanner scanner, std::string_view text, FunctionRef<void(std::string_view)> piece) {
+size_t scan_some(Scanner scanner, std::string_view& text, std::span<uint32_t> lengths) {
   switch (scanner) {
     case Scanner::none:
-      piece(text);
-      return;
+      break;
     case Scanner::gpt2:
-      return scan_with<Gpt2>(text, piece);
+      return scan_with<Gpt2>(text, lengths);
     case Scanner::qwen2:
-      return scan_with<LlamaLike<1, kLetter, false>>(text, piece);
+      return scan_with<LlamaLike<1, kLetter, false>>(text, lengths);
     case Scanner::qwen35:
-      return scan_with<LlamaLike<1, kLetter | kMark, false>>(text, piece);
+      return scan_with<LlamaLike<1, kLetter | kMark, false>>(text, lengths);
     case Scanner::llama3:
-      return scan_with<LlamaLike<3, kLetter, false>>(text, piece);
+      return scan_with<LlamaLike<3, kLetter, false>>(text, lengths);
     case Scanner::llama3_all_digits:
-      return scan_with<LlamaLike<0, kLetter, false>>(text, piece);
+      return scan_with<LlamaLike<0, kLetter, false>>(text, lengths);
     case Scanner::cl100k:
-      return scan_with<LlamaLike<3, kLetter, true>>(text, piece);
+      return scan_with<LlamaLike<3, kLetter, true>>(text, lengths);
     case Scanner::o200k:
-      return scan_with<CaseSplit<true, 3>>(text, piece);
+      return scan_with<CaseSplit<true, 3>>(text, lengths);
     case Scanner::tekken:
-      return scan_with<CaseSplit<false, 1>>(text, piece);
+      return scan_with<CaseSplit<false, 1>>(text, lengths);
+  }
+  return 0;
+}
+
+void scan(Scanner scanner, std::string_view text, FunctionRef<void(std::string_view)> piece) {
+  if (scanner == Scanner::none) return piece(text);
+  uint32_t lengths[64];
+  while (!text.empty()) {
+    const char* p = text.data();
+    size_t n = scan_some(scanner, text, lengths);
+    for (size_t i = 0; i < n; p += lengths[i++]) piece({p, lengths[i]});
   }
 }
 

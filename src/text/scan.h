@@ -1,6 +1,8 @@
 // Hand-written scanners for the split patterns of well-known tokenizers: the same pieces as the regular expressions,
 // faster. Every character of a text belongs to a piece.
 #pragma once
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/function_ref.h"
@@ -23,5 +25,8 @@ enum class Scanner {
 Scanner find_scanner(std::string_view pattern, RegexDialect dialect);
 
 void scan(Scanner scanner, std::string_view valid_utf8, FunctionRef<void(std::string_view)> piece);
+// The same, a few pieces at a time: writes the lengths of the first pieces of `text` and takes them off; how many.
+// The scanner is not `none`, the text shorter than 4 GiB.
+size_t scan_some(Scanner scanner, std::string_view& text, std::span<uint32_t> lengths);
 
 }  // namespace tenon::text

@@ -43,6 +43,9 @@ TokenizerSpec read_tokenizer_sentencepiece(const std::filesystem::path& file);
 TokenizerSpec parse_tokenizer_sentencepiece(std::string_view bytes, std::string_view source);
 TokenizerSpec read_tokenizer_tiktoken(const std::filesystem::path& file);
 TokenizerSpec read_tokenizer_tekken(const std::filesystem::path& file);
+TokenizerSpec parse_tokenizer_tekken(std::string_view json, std::string_view source);
+TokenizerSpec read_tokenizer_vocab_json(const std::filesystem::path& file);  // with merges.txt beside it
+TokenizerSpec read_tokenizer_vocab_txt(const std::filesystem::path& file);
 
 // End tokens, BOS and chat templates from tokenizer_config.json, special_tokens_map.json, generation_config.json,
 // chat_template.jinja and additional_chat_templates/ in `folder`, where they exist.

@@ -174,6 +174,17 @@ void split_step(const Splitter& rule, std::string_view text, Sink&& sink) {
 
 PreTokenizer::PreTokenizer(std::vector<Splitter> steps, bool bytes) : steps_(std::move(steps)), bytes_(bytes) {
   for (size_t i = 0; i + 1 < steps_.size(); ++i) spells_ = spells_ || std::holds_alternative<ByteLevelRule>(steps_[i]);
+  // For a model that takes bytes, spelling them and nothing more is no step at all.
+  const auto* last = steps_.empty() ? nullptr : std::get_if<ByteLevelRule>(&steps_.back());
+  if (bytes_ && !spells_ && last && !last->use_regex && !last->add_prefix_space) steps_.pop_back();
+}
+
+Scanner PreTokenizer::scanner() const {
+  if (steps_.size() != 1 || spells_) return Scanner::none;
+  if (const auto* s = std::get_if<SplitRule>(&steps_[0]))
+    return s->behavior == MatchBehavior::isolated ? s->pattern.scanner() : Scanner::none;
+  const auto* b = std::get_if<ByteLevelRule>(&steps_[0]);
+  return b && bytes_ && b->use_regex && !b->add_prefix_space ? Scanner::gpt2 : Scanner::none;
 }
 
 void PreTokenizer::run(std::string_view text, bool at_start, FunctionRef<void(std::string_view)> piece) const {

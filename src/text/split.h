@@ -58,7 +58,8 @@ class PreTokenizer {
   // whole input begins. The view is valid during the call.
   void run(std::string_view text, bool at_start, FunctionRef<void(std::string_view)> piece) const;
 
-  const std::vector<Splitter>& steps() const { return steps_; }
+  // Not `none`: every piece of a text is one that this scanner finds, and nothing more is done to it.
+  Scanner scanner() const;
 
  private:
   void run_from(size_t step, std::string_view text, bool at_start, FunctionRef<void(std::string_view)> piece) const;

@@ -1,6 +1,7 @@
 #include "text/string_finder.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tenon::text {
 
@@ -34,6 +35,7 @@ void StringFinder::build(std::vector<std::pair<std::string, uint32_t>> strings) 
       i = j;
     }
   }
+  only_start_ = nodes_[0].children == 1 ? static_cast<uint8_t>(edges_[1]) : -1;
   nodes_.shrink_to_fit();
   edges_.shrink_to_fit();
 }
@@ -59,6 +61,11 @@ bool StringFinder::longest_at(std::string_view text, Match& match) const {
 bool StringFinder::next(std::string_view text, size_t from, Match& match) const {
   if (nodes_.empty()) return false;
   for (size_t at = from; at < text.size(); ++at) {
+    if (only_start_ >= 0) {
+      const void* found = std::memchr(text.data() + at, only_start_, text.size() - at);
+      if (!found) return false;
+      at = static_cast<size_t>(static_cast<const char*>(found) - text.data());
+    }
     if (!starts_[static_cast<uint8_t>(text[at])] || !longest_at(text.substr(at), match)) continue;
     match.begin += at;
     match.end += at;

@@ -34,6 +34,7 @@ class StringFinder {
   std::vector<Node> nodes_;  // [0] is the root
   std::vector<char> edges_;
   bool starts_[256] = {};
+  int only_start_ = -1;  // the one byte that all strings begin with
 };
 
 }  // namespace tenon::text

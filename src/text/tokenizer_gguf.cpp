@@ -9,6 +9,8 @@
 #include "formats/gguf.h"
 #include "text/bpe.h"
 #include "text/gguf_pre.h"
+#include "text/greedy.h"
+#include "text/piece_models.h"
 #include "text/score_bpe.h"
 #include "text/spec.h"
 #include "text/unicode.h"
@@ -58,6 +60,10 @@ class Reader {
       read_score_bpe();
     else if (*model == "bert")
       read_wordpiece();
+    else if (*model == "t5")
+      read_unigram();
+    else if (*model == "rwkv")
+      read_rwkv();
     else
       fail(ErrorCode::unsupported, "{}: tokenizer.ggml.model \"{}\" is not supported", source_, printable(*model));
     read_ends();
@@ -219,6 +225,75 @@ class Reader {
     spec_.bos = special_id("bos_token_id", 1);
     add_template(flag("add_bos_token", true), flag("add_eos_token", false), spec_.bos, special_id("eos_token_id", 2),
                  false);
+  }
+
+  // SentencePiece's Unigram with its normalizer.
+  void read_unigram() {
+    spec_.vocabulary = plain_vocabulary();
+    PieceTable table;
+    table.scores = read_scores();
+    table.types = types_;
+    table.unk_id = special_id("unknown_token_id", 2).value_or(-1);
+    SentencePieceRule rule;
+    if (const GgufValue* v = find("precompiled_charsmap"); v && v->type == formats::GgufType::array && !v->raw.empty())
+      rule.map = std::make_shared<const Charsmap>(
+          std::string_view(reinterpret_cast<const char*>(v->raw.data()), v->raw.size()), source_);
+    rule.kept = std::make_shared<const StringFinder>(table.user_defined(*spec_.vocabulary));
+    rule.add_dummy_prefix = flag("add_space_prefix", true);
+    rule.remove_extra_whitespaces = flag("remove_extra_whitespaces", true);
+    SentencePieceDecoder decoder;
+    for (size_t i = 0; i < tokens_.size(); ++i)
+      if (types_[i] == PieceType::unknown) decoder.unknown = tokens_[i];
+    decoder.unk_surface = " \xE2\x81\x87 ";
+    decoder.strip_first = rule.add_dummy_prefix || rule.remove_extra_whitespaces;
+    decoder.strip_all = rule.remove_extra_whitespaces;
+    spec_.normalizers.emplace_back(std::move(rule));
+    spec_.decoders.emplace_back(std::move(decoder));
+    spec_.model = std::make_unique<PieceUnigram>(std::move(table), spec_.vocabulary);
+    add_tokens();
+    spec_.bos = special_id("bos_token_id", std::nullopt);
+    add_template(flag("add_bos_token", false), flag("add_eos_token", true), spec_.bos, special_id("eos_token_id", 1),
+                 false);
+  }
+
+  // Tokens are byte strings written with escapes; the longest one wins.
+  void read_rwkv() {
+    VocabularyBuilder builder(Spelling::byte_level, source_);
+    for (size_t i = 0; i < tokens_.size(); ++i)
+      if (!special(i)) builder.add_bytes(static_cast<uint32_t>(i), unescaped(tokens_[i]));
+    spec_.vocabulary = std::make_shared<const Vocabulary>(builder.finish());
+    spec_.model = std::make_unique<Greedy>(spec_.vocabulary, special_id("unknown_token_id", 0).value_or(-1));
+    spec_.splitters.emplace_back(ByteLevelRule{false, false});
+    spec_.decoders.emplace_back(ByteLevelDecoder{});
+    add_tokens();
+    spec_.bos = special_id("bos_token_id", std::nullopt);
+    add_template(flag("add_bos_token", false), flag("add_eos_token", false), spec_.bos,
+                 special_id("eos_token_id", std::nullopt), false);
+  }
+
+  // Backslash and t, n, r or xHH; before anything else the backslash only goes.
+  static std::string unescaped(std::string_view token) {
+    std::string out;
+    auto digit = [](char c) {
+      return c >= '0' && c <= '9'   ? c - '0'
+             : c >= 'a' && c <= 'f' ? c - 'a' + 10
+             : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                    : -1;
+    };
+    for (size_t i = 0; i < token.size(); ++i) {
+      if (token[i] != '\\' || i + 1 == token.size()) {
+        out += token[i];
+        continue;
+      }
+      char c = token[++i];
+      if (c == 'x' && i + 2 < token.size() && digit(token[i + 1]) >= 0 && digit(token[i + 2]) >= 0) {
+        out += static_cast<char>(digit(token[i + 1]) * 16 + digit(token[i + 2]));
+        i += 2;
+      } else {
+        out += c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : c;
+      }
+    }
+    return out;
   }
 
   static std::string marked(std::string_view token) {

@@ -137,9 +137,13 @@ TokenizerSpec read_tokenizer_tiktoken(const fs::path& file) {
 }
 
 TokenizerSpec read_tokenizer_tekken(const fs::path& file) {
+  return parse_tokenizer_tekken(read_file(file, 256 << 20), file.string());
+}
+
+TokenizerSpec parse_tokenizer_tekken(std::string_view json, std::string_view source) {
   TokenizerSpec spec;
-  spec.source = file.string();
-  Json root = read_json(file, 256 << 20);
+  spec.source = source;
+  Json root = parse_json(json, source);
   Fields top(root, spec.source, "tekken");
   Fields config(top.get("config"), spec.source, "config");
   int64_t specials = config.number_or("default_num_special_tokens", 1000), size = config.number("default_vocab_size");

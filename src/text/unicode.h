@@ -65,6 +65,13 @@ inline CodePoint decode_utf8_before(const char* p) {
   return decode_utf8(q);
 }
 
+// Whether U+4E00 to U+9F7F begins at `p` of valid UTF-8 (two bytes are readable): ideographs of three bytes, all of
+// them letters that no normal form changes.
+inline bool starts_ideograph(const char* p) {
+  const int start = static_cast<uint8_t>(p[0]) << 8 | static_cast<uint8_t>(p[1]);
+  return start >= 0xE4B8 && start < 0xE9BE;
+}
+
 void append_utf8(std::string& out, char32_t c);
 std::string to_utf8(std::u32string_view text);
 std::u32string to_utf32(std::string_view valid_utf8);

@@ -67,6 +67,10 @@ void VocabularyBuilder::add_bytes(uint32_t id, std::string_view bytes) {
 Vocabulary VocabularyBuilder::finish() {
   uint32_t n = 0;
   for (const Entry& e : entries_) n = std::max(n, e.id + 1);
+  // A few tokens with huge ids would be tables of nothing.
+  if (n > 64 * entries_.size() + (1u << 16))
+    fail(ErrorCode::invalid_file, "{}: token id {} is far beyond the {} tokens there are", source_, n - 1,
+         entries_.size());
   v_.begin_.assign(n + 1, 0);
   if (ascending_) {
     for (const Entry& e : entries_) v_.begin_[e.id + 1] = e.end;

@@ -62,7 +62,9 @@ class Vocabulary {
       if (slot == kEmpty) return -1;
       if ((slot & 0x7F000000u) == tag) {
         uint32_t id = slot & 0x00FFFFFFu;
-        if (bytes_unchecked(id) == bytes && verbatim(static_cast<int32_t>(id)) == verbatim_token)
+        std::string_view held = bytes_unchecked(id);
+        if (held.size() == bytes.size() && same_bytes(held.data(), bytes.data(), bytes.size()) &&
+            verbatim(static_cast<int32_t>(id)) == verbatim_token)
           return static_cast<int32_t>(id);
       }
       if (++i == slots_.size()) i = 0;
