@@ -35,7 +35,8 @@ bool same_key(std::string_view a, std::string_view b) {
 const Route* find_route(const HttpRequest& r, bool& path_known) {
   std::string path = r.path;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  for (const auto* list : {&kOpenAiRoutes, &kAnthropicRoutes, &kOllamaRoutes, &kToolRoutes})
+  for (const auto* list :
+       {&kOpenAiRoutes, &kResponseRoutes, &kRerankRoutes, &kAnthropicRoutes, &kOllamaRoutes, &kToolRoutes})
     for (const Route& route : *list) {
       std::string_view wanted = route.path;
       const bool here = wanted.ends_with('*') ? std::string_view(path).starts_with(wanted.substr(0, wanted.size() - 1))

@@ -12,6 +12,7 @@ struct Route {
   bool open = false;  // needs no key
 };
 
-extern const std::vector<Route> kOpenAiRoutes, kAnthropicRoutes, kOllamaRoutes, kToolRoutes;
+extern const std::vector<Route> kOpenAiRoutes, kResponseRoutes, kRerankRoutes, kAnthropicRoutes, kOllamaRoutes,
+    kToolRoutes;
 
 }  // namespace tenon::server
