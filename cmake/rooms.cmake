@@ -16,7 +16,7 @@ function(tenon_room name)
 endfunction()
 
 function(tenon_tests)
-  foreach(room base tensor formats graph backend text models runtime pipelines cli)
+  foreach(room base tensor formats graph backend text models runtime pipelines server cli)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cpp)
     if(sources)
       add_executable(${room}_tests ${sources})

@@ -1,7 +1,7 @@
 # Shared by quickstart, test and .ci/run: packages, build, the default model. Messages go to stderr. Source it from the root.
 
 tenon_packages=(g++ cmake ninja-build pkg-config libfmt-dev libspdlog-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev
-  libedit-dev libhwy-dev libssl-dev python3 ca-certificates)
+  libedit-dev libhwy-dev libssl-dev libboost1.81-dev python3 ca-certificates)
 
 say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
 

@@ -11,13 +11,14 @@
 namespace tenon::cli {
 
 extern const Command run_command, plan_command, inspect_command, tokenize_command, template_command, forward_command,
-    eval_command, bench_command, info_command;
+    eval_command, bench_command, info_command, serve_command;
 
 namespace {
 
 const Command* const kCommands[] = {&run_command,      &plan_command,     &inspect_command,
                                     &tokenize_command, &template_command, &forward_command,
-                                    &eval_command,     &bench_command,    &info_command};
+                                    &eval_command,     &bench_command,    &info_command,
+                                    &serve_command};
 
 int exit_code(const Error& e) {
   switch (e.code()) {

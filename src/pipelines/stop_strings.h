@@ -10,6 +10,8 @@ namespace tenon::pipelines {
 
 class StopStrings {
  public:
+  StopStrings(const StopStrings&) = delete;
+  StopStrings& operator=(const StopStrings&) = delete;
   explicit StopStrings(std::vector<std::string> stop) : stop_(std::move(stop)) { std::erase(stop_, ""); }
 
   // The part of the text so far that is safe to show now. After found(), nothing more is.
@@ -17,7 +19,8 @@ class StopStrings {
     if (found_) return {};
     held_ += text;
     size_t cut = std::string::npos;
-    for (const std::string& s : stop_) cut = std::min(cut, held_.find(s));
+    for (const std::string& s : stop_)
+      if (size_t at = held_.find(s); at < cut) cut = at, which_ = &s;
     if (cut != std::string::npos) {
       found_ = true;
       return std::exchange(held_, {}).substr(0, cut);
@@ -33,10 +36,12 @@ class StopStrings {
 
   std::string finish() { return found_ ? std::string() : std::exchange(held_, {}); }
   bool found() const { return found_; }
+  const std::string& found_string() const { return *which_; }  // precondition: found()
 
  private:
   std::vector<std::string> stop_;
   std::string held_;
+  const std::string* which_ = nullptr;
   bool found_ = false;
 };
 

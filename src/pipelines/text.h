@@ -44,8 +44,10 @@ class TextPipeline {
 
   const models::Model& model() const { return engine_->model(); }
   runtime::Engine& engine() { return *engine_; }
+  const runtime::Engine& engine() const { return *engine_; }
   const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null: the model has none
-  const text::Tokenizer& require_tokenizer() const;                      // throws Error{not_found}
+  const std::shared_ptr<const text::Tokenizer>& shared_tokenizer() const { return tokenizer_; }
+  const text::Tokenizer& require_tokenizer() const;  // throws Error{not_found}
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   // generation_config.json's sampling values over the defaults.
   const runtime::SamplingOptions& default_sampling() const { return sampling_; }

@@ -55,8 +55,9 @@ Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout)
   tokens_ = io.take_array<int32_t>(max_rows());
   positions_ = io.take_array<int32_t>(max_rows());
   output_rows_ = io.take_array<int32_t>(max_rows());
-  sampler_scratch_ = {reinterpret_cast<uint64_t*>(io.take(cut_size(static_cast<uint64_t>(vocab()) * 8) * 2)),
-                      static_cast<size_t>(vocab()) * 2};
+  sampler_scratch_ = {
+      reinterpret_cast<uint64_t*>(io.take(cut_size(static_cast<uint64_t>(vocab()) * 8) * kSamplerArrays)),
+      static_cast<size_t>(vocab()) * kSamplerArrays};
   executor_->set_input("tokens", reinterpret_cast<std::byte*>(tokens_.data()));
   executor_->set_input("positions", reinterpret_cast<std::byte*>(positions_.data()));
 
@@ -65,6 +66,11 @@ Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout)
   for (const KvGroup& g : layout_.groups) {
     pools_.emplace_back(g.blocks, o.max_sequences, g.ring);
     attend_.emplace_back().reserve(n);
+  }
+  if (o.prefix_cache) {
+    std::vector<int64_t> windows;
+    for (const KvGroup& g : layout_.groups) windows.push_back(g.window);
+    prefixes_ = std::make_unique<PrefixTree>(pools_, std::move(windows), o.max_sequences, o.context);
   }
   Cutter state(state_);
   for (size_t i = 0; i < layout_.kv_shapes.size(); ++i) {
@@ -76,8 +82,8 @@ Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout)
     states_.push_back(view);
   }
   for (const graph::Node& node : executor_->graph().nodes)
-    if (auto t = as<graph::RopeTable>(node.op); t && t->spec.kind == graph::RopeSpec::Kind::longrope)
-      rope_boundary_ = t->spec.original_length;
+    if (auto t = as<graph::RopeTable>(node.op); t && t->spec.kind != graph::RopeSpec::Kind::plain)
+      (t->spec.kind == graph::RopeSpec::Kind::longrope ? rope_boundary_ : dynamic_rope_) = t->spec.original_length;
   step_.threads = threads_.get();
   step_.scratch = scratch_.data();
   step_.states = states_;
@@ -176,7 +182,43 @@ void Engine::pack_pending() {
     if (w.kind == WeightPlan::Kind::panels) pack(w);
 }
 
+// What besides the tokens decides keys and values: sequences of different regimes share nothing.
+uint64_t Engine::rope_regime(int64_t prompt_length) const noexcept {
+  if (dynamic_rope_ && prompt_length > dynamic_rope_) return static_cast<uint64_t>(prompt_length);
+  return rope_boundary_ && prompt_length > rope_boundary_ ? 1 : 0;
+}
+
+bool Engine::reserve(int64_t sequence, int64_t length) noexcept {
+  for (BlockPool& p : pools_)
+    if (!p.grow(sequence, length)) return false;
+  return true;
+}
+
+int64_t Engine::adopt_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t limit,
+                             int64_t prompt_length) noexcept {
+  if (!prefixes_) return 0;
+  return lengths_[static_cast<size_t>(sequence)] =
+             prefixes_->adopt(sequence, rope_regime(prompt_length), tokens, limit);
+}
+
+void Engine::keep_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t prompt_length) noexcept {
+  if (!prefixes_) return;
+  int64_t known = length(sequence);
+  // Under dynamic rope a token generated beyond the original length has a theta no prompt's token has.
+  if (dynamic_rope_) known = std::min(known, std::max(dynamic_rope_, prompt_length));
+  prefixes_->keep(sequence, rope_regime(prompt_length), tokens, known);
+}
+
+Engine::KvUsage Engine::kv_usage() const noexcept {
+  if (pools_.empty()) return {};
+  size_t g = 0;
+  while (g + 1 < pools_.size() && layout_.groups[g].window != 0) ++g;
+  const BlockPool& p = pools_[g];
+  return {p.blocks(), p.blocks() - p.free_blocks(), p.cached_blocks()};
+}
+
 void Engine::reset(int64_t sequence) noexcept {
+  if (prefixes_) prefixes_->forget(sequence);
   for (BlockPool& p : pools_) p.release(sequence);
   lengths_[static_cast<size_t>(sequence)] = 0;
 }
@@ -217,11 +259,12 @@ void Engine::fill_step(std::span<const BatchItem> batch) noexcept {
 
 bool Engine::step(std::span<const BatchItem> batch, FunctionRef<void(const StepOutput&)> sink) {
   check(batch);
-  for (BlockPool& pool : pools_)
-    for (const BatchItem& item : batch)
-      if (!pool.grow(item.sequence, length(item.sequence) + static_cast<int64_t>(item.tokens.size()))) return false;
+  for (const BatchItem& item : batch)
+    if (!reserve(item.sequence, length(item.sequence) + static_cast<int64_t>(item.tokens.size()))) return false;
   fill_step(batch);
+  auto start = std::chrono::steady_clock::now();
   executor_->run_body(step_);
+  busy_s_ += seconds_since(start);
   for (const BatchItem& item : batch)
     lengths_[static_cast<size_t>(item.sequence)] += static_cast<int64_t>(item.tokens.size());
 
@@ -245,7 +288,9 @@ bool Engine::step(std::span<const BatchItem> batch, FunctionRef<void(const StepO
       output_rows_[static_cast<size_t>(n)] = static_cast<int32_t>(rows_[item].row_begin + in_item);
     step_.outputs = n;
     executor_->set_input("output_rows", reinterpret_cast<std::byte*>(output_rows_.data()));
+    start = std::chrono::steady_clock::now();
     executor_->run_head(step_);
+    busy_s_ += seconds_since(start);
     auto logits = reinterpret_cast<float*>(executor_->value(logits_node_));
     size_t i = first_item;
     int64_t r = first_row;

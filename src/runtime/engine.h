@@ -11,6 +11,7 @@
 #include "runtime/arena.h"
 #include "runtime/kv_blocks.h"
 #include "runtime/memory_plan.h"
+#include "runtime/prefix_tree.h"
 
 namespace tenon::runtime {
 
@@ -58,6 +59,21 @@ class Engine {
   // crosses must be a prefill of everything after reset(). 0: no such length.
   int64_t rope_boundary() const { return rope_boundary_; }
 
+  // Makes room for the first `length` tokens of a sequence; false: the KV pool has too few free blocks.
+  bool reserve(int64_t sequence, int64_t length) noexcept;
+  // With options().prefix_cache: an empty sequence takes over the computed beginning of `tokens` that is known, of at
+  // most `limit` tokens; its new length. prompt_length as in BatchItem.
+  int64_t adopt_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t limit,
+                       int64_t prompt_length) noexcept;
+  // Makes what the sequence has computed of `tokens` known; after every step.
+  void keep_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t prompt_length) noexcept;
+  // Blocks of 32 tokens, of the layers that keep all positions (else of the first window).
+  struct KvUsage {
+    int64_t total = 0, used = 0, cached = 0;
+    int64_t free() const { return total - used; }  // those only the prefix cache holds included
+  };
+  KvUsage kv_usage() const noexcept;
+
   // Runs a batch. Preconditions (checked, Error{internal}): rows within max_rows(), distinct sequences, tokens within
   // the vocabulary, lengths within context(). Returns false, with nothing changed, when the KV pool has too few free
   // blocks. `sink` gets the wanted logits in batch order; the span is valid during the call only.
@@ -67,12 +83,13 @@ class Engine {
   // none.
   std::span<const float> hidden(int32_t output_node) const;
   const graph::Graph& graph() const { return executor_->graph(); }
+  double busy_s() const { return busy_s_; }  // time the model itself took in all steps so far
   int64_t last_rows() const { return step_.rows; }
 
   // Builds the panels that --pack later puts off until the first token is out.
   void pack_pending();
 
-  // Sampler memory that the plan holds: two arrays of vocab() 8-byte entries.
+  // Sampler memory that the plan holds: kSamplerArrays arrays of vocab() 8-byte entries, zero at first.
   std::span<uint64_t> sampler_scratch() { return sampler_scratch_; }
 
  private:
@@ -81,6 +98,7 @@ class Engine {
   void place_converted(const WeightPlan& plan);
   void pack(const WeightPlan& plan);
   void check(std::span<const BatchItem> batch) const;
+  uint64_t rope_regime(int64_t prompt_length) const noexcept;
   void fill_step(std::span<const BatchItem> batch) noexcept;
 
   std::shared_ptr<const models::Model> model_;
@@ -95,13 +113,16 @@ class Engine {
   std::span<int32_t> tokens_, positions_, output_rows_;
   std::span<uint64_t> sampler_scratch_;
   std::vector<BlockPool> pools_;  // by group
+  std::unique_ptr<PrefixTree> prefixes_;
   std::vector<int64_t> lengths_;  // by sequence
   std::vector<backend::SequenceRows> rows_;
   std::vector<std::vector<cpu::AttendSequence>> attend_;  // [group][item]
   std::vector<backend::KvView> states_;
   backend::Step step_;
   int64_t rope_boundary_ = 0;
+  int64_t dynamic_rope_ = 0;  // prompts longer than this have a rope of their own length; 0: none
   int32_t logits_node_ = -1;
+  double busy_s_ = 0;
 };
 
 }  // namespace tenon::runtime

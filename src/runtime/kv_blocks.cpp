@@ -1,6 +1,7 @@
 #include "runtime/kv_blocks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 
@@ -14,29 +15,86 @@ int64_t ring_blocks(int64_t window, int64_t context, int64_t chunk) {
 }
 
 BlockPool::BlockPool(int64_t blocks, int64_t tables, int64_t ring)
-    : ring_(ring), tables_(static_cast<size_t>(tables * ring)), used_(static_cast<size_t>(tables)) {
-  free_.reserve(static_cast<size_t>(blocks));
+    : ring_(ring), tables_(static_cast<size_t>(tables * ring), -1), next_(static_cast<size_t>(tables)) {
+  auto n = static_cast<size_t>(blocks);
+  free_.reserve(n);
   for (int64_t b = blocks; b-- > 0;) free_.push_back(static_cast<int32_t>(b));
+  refs_.assign(n, 0);
+  nodes_.assign(n, -1);
+  newer_.assign(n, -1);
+  older_.assign(n, -1);
 }
 
 bool BlockPool::grow(int64_t sequence, int64_t length) noexcept {
-  int64_t want = std::min(ring_, ceil_div(length, cpu::kKvBlock));
-  int64_t& used = used_[static_cast<size_t>(sequence)];
-  for (; used < want; ++used) {
-    if (free_.empty()) return false;
-    tables_[static_cast<size_t>(sequence * ring_ + used)] = free_.back();
-    free_.pop_back();
+  int64_t want = ceil_div(length, cpu::kKvBlock);
+  for (int64_t& j = next_[static_cast<size_t>(sequence)]; j < want; ++j) {
+    int32_t& entry = tables_[slot(sequence, j)];
+    if (entry >= 0) {  // the ring comes round
+      if (refs_[static_cast<size_t>(entry)] == 1 && !kept(entry)) continue;
+      drop(std::exchange(entry, -1));
+    }
+    entry = take();
+    if (entry < 0) return false;
   }
   return true;
 }
 
+// Last blocks first: of a chain the end is the first to go, without which the beginning is still of use.
 void BlockPool::release(int64_t sequence) noexcept {
-  int64_t& used = used_[static_cast<size_t>(sequence)];
-  while (used > 0) free_.push_back(tables_[static_cast<size_t>(sequence * ring_ + --used)]);
+  int64_t& next = next_[static_cast<size_t>(sequence)];
+  for (int64_t j = next; j >= 0 && j > next - ring_ - 1; --j)  // grow() may have failed at `next`
+    if (int32_t& entry = tables_[slot(sequence, j)]; entry >= 0) drop(std::exchange(entry, -1));
+  next = 0;
 }
 
 std::span<const int32_t> BlockPool::table(int64_t sequence) const {
-  return {tables_.data() + sequence * ring_, static_cast<size_t>(used_[static_cast<size_t>(sequence)])};
+  return {tables_.data() + sequence * ring_, static_cast<size_t>(ring_)};
+}
+
+void BlockPool::adopt(int64_t sequence, int64_t j, int32_t block) noexcept {
+  if (refs_[static_cast<size_t>(block)]++ == 0 && kept(block)) unlink(block);
+  tables_[slot(sequence, j)] = block;
+  next_[static_cast<size_t>(sequence)] = j + 1;
+}
+
+void BlockPool::keep(int32_t block, int32_t node) noexcept { nodes_[static_cast<size_t>(block)] = node; }
+
+int32_t BlockPool::take() noexcept {
+  int32_t block = -1;
+  if (!free_.empty()) {
+    block = free_.back();
+    free_.pop_back();
+  } else if (oldest_ >= 0) {
+    block = oldest_;
+    unlink(block);
+    on_evict_(std::exchange(nodes_[static_cast<size_t>(block)], -1));
+  }
+  if (block >= 0) refs_[static_cast<size_t>(block)] = 1;
+  return block;
+}
+
+void BlockPool::drop(int32_t block) noexcept {
+  if (--refs_[static_cast<size_t>(block)] > 0) return;
+  if (kept(block))
+    link(block);
+  else
+    free_.push_back(block);
+}
+
+void BlockPool::link(int32_t block) noexcept {
+  auto b = static_cast<size_t>(block);
+  older_[b] = newest_;
+  newer_[b] = -1;
+  (newest_ >= 0 ? newer_[static_cast<size_t>(newest_)] : oldest_) = block;
+  newest_ = block;
+  ++cached_;
+}
+
+void BlockPool::unlink(int32_t block) noexcept {
+  auto b = static_cast<size_t>(block);
+  (older_[b] >= 0 ? newer_[static_cast<size_t>(older_[b])] : oldest_) = newer_[b];
+  (newer_[b] >= 0 ? older_[static_cast<size_t>(newer_[b])] : newest_) = older_[b];
+  --cached_;
 }
 
 }  // namespace tenon::runtime

@@ -9,6 +9,7 @@
 #include "graph/passes/pass.h"
 #include "runtime/arena.h"
 #include "runtime/kv_blocks.h"
+#include "runtime/prefix_tree.h"
 
 namespace tenon::runtime {
 
@@ -72,7 +73,10 @@ struct Planner {
     options.prefill_chunk = std::min(options.prefill_chunk, options.max_batch_tokens);
     if (options.compute_f32) options.kv = cpu::KvType::f32;
     if (options.memory == 0) options.memory = memory_limit().limit;
-    graph = graph::run_passes(model.build(options.hidden_states), [&](const graph::Graph& g, size_t i) {
+    graph::Graph whole = model.build(options.hidden_states || options.final_hidden);
+    if (!options.hidden_states)
+      std::erase_if(whole.outputs, [](const graph::Output& out) { return out.name.starts_with("hidden."); });
+    graph = graph::run_passes(std::move(whole), [&](const graph::Graph& g, size_t i) {
       return as<graph::Reshape>(g.nodes[i].op) || device.kernel(g, i) != nullptr;
     });
     vocab = graph.nodes[static_cast<size_t>(graph.output("logits"))].type.last();
@@ -152,8 +156,9 @@ struct Planner {
     l.graph = std::move(held);
     m.temporary = l.scratch_bytes;
 
-    m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 3 + cut_size(static_cast<uint64_t>(vocab) * 8) * 2;
-    m.overhead = kProgramBytes + kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
+    m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 3 + cut_size(static_cast<uint64_t>(vocab) * 8) * kSamplerArrays;
+    m.overhead = options.host_bytes + block_bytes(l) + kProgramBytes +
+                 kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
                  kNodeBytes * graph.nodes.size() + kTensorBytes * model.checkpoint().tensors().size();
     // The tokenizer is read while the other memory is still untouched; only what goes beyond that is extra.
     uint64_t loading =
@@ -162,6 +167,14 @@ struct Planner {
     if (loading > idle) m.temporary += loading - idle;
     m.peak = m.total() + m.mapped + largest_packed;
     return l;
+  }
+
+  // Block tables' and the prefix tree's heap.
+  uint64_t block_bytes(const Layout& l) const {
+    int64_t blocks = 0;
+    for (const KvGroup& g : l.groups) blocks += g.blocks;
+    return static_cast<uint64_t>(blocks) * BlockPool::kBytesPerBlock +
+           (options.prefix_cache ? PrefixTree::bytes(blocks, l.groups.size()) : 0);
   }
 
   void plan_state(Layout& l, int64_t context) const {
@@ -196,6 +209,29 @@ int64_t largest_fitting(const Planner& planner, int64_t most) {
   return low * cpu::kKvBlock;
 }
 
+// As many tokens of KV as fit, at least one whole context; 0: not even that.
+int64_t largest_fitting_kv(Planner planner, int64_t context) {
+  int64_t low = ceil_div(context, cpu::kKvBlock), high = low * planner.options.max_sequences;  // in blocks
+  auto fits = [&](int64_t blocks) {
+    planner.options.kv_tokens = blocks * cpu::kKvBlock;
+    return planner.plan(context).memory.fits();
+  };
+  if (!fits(low)) return 0;
+  while (high - low > 1) {
+    int64_t middle = (low + high) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low * cpu::kKvBlock;
+}
+
+// The plan for a context; where its KV does not fit and may shrink, with less.
+Layout plan_for(Planner& planner, int64_t context) {
+  Layout l = planner.plan(context);
+  if (l.memory.fits() || !planner.options.kv_shrinks || planner.options.kv_tokens > 0) return l;
+  planner.options.kv_tokens = largest_fitting_kv(planner, context);
+  return planner.plan(context);
+}
+
 }  // namespace
 
 Layout plan_layout(const models::Model& model, const RunOptions& options) {
@@ -204,7 +240,7 @@ Layout plan_layout(const models::Model& model, const RunOptions& options) {
   if (options.context > own)
     fail(ErrorCode::invalid_argument, "--context {} is beyond what {} was made for ({} tokens); use at most that",
          options.context, printable(model.path().string(), 200), own);
-  Layout l = planner.plan(options.context > 0 ? options.context : own);
+  Layout l = plan_for(planner, options.context > 0 ? options.context : own);
   if (l.memory.fits()) return l;
   if (options.pack == Pack::later) {
     // Packing later is an offer: it does not cost the context.

@@ -68,6 +68,9 @@ void require_fit(const models::Model& model, const RunOptions& options, const La
 // plan_layout(), required to fit.
 Layout plan_fitting(const models::Model& model, const RunOptions& options);
 
+// Arrays of a vocabulary's 8-byte entries that choosing tokens takes.
+constexpr uint64_t kSamplerArrays = 5;
+
 std::string human_bytes(uint64_t bytes);  // "1.5 GiB"
 
 }  // namespace tenon::runtime

@@ -25,9 +25,13 @@ struct RunOptions {
   bool prefault = false;                 // touch all planned memory at load
   uint64_t memory = 0;                   // limit on the plan's peak; 0: what the machine has free
   bool hidden_states = false;            // every layer's output is kept
+  bool final_hidden = false;             // the last layer's output is kept (embeddings)
   bool all_logits = false;               // logits of whole prompts are wanted (forward, eval): larger chunks of outputs
   uint64_t tokenizer_bytes = 0;          // heap of a loaded tokenizer, part of the overhead
   uint64_t tokenizer_loading_bytes = 0;  // and its most while it is read, before anything else is touched
+  bool prefix_cache = false;             // computed beginnings stay known and are shared between sequences
+  bool kv_shrinks = false;  // kv_tokens 0: as many as the limit leaves, if max_sequences * context are too many
+  uint64_t host_bytes = 0;  // of what surrounds the engine (a server's connections and queue), part of the overhead
   std::string device = "cpu";
 };
 

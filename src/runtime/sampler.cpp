@@ -58,26 +58,28 @@ void SamplingOptions::check() const {
   require(std::abs(frequency_penalty) <= 100, "frequency_penalty", frequency_penalty, "-100 to 100");
 }
 
-Sampler::Sampler(SamplingOptions options, int64_t vocab, std::span<uint64_t> scratch) : options_(std::move(options)) {
-  options_.check();
-  for (const auto& [id, bias] : options_.logit_bias)
+void SamplingOptions::check(int64_t vocab) const {
+  check();
+  for (const auto& [id, bias] : logit_bias)
     if (id < 0 || id >= vocab)
       fail(ErrorCode::invalid_argument, "logit_bias names token {}, the vocabulary has {}", id, vocab);
+}
+
+Sampler::Sampler(SamplingOptions options, int64_t vocab, std::span<uint64_t> scratch) : options_(std::move(options)) {
+  options_.check(vocab);
   auto n = static_cast<size_t>(vocab);
-  TENON_CHECK(scratch.size() >= 2 * n);
+  TENON_CHECK(scratch.size() >= 4 * n);
   keys_ = scratch.subspan(0, n);
   spare_ = scratch.subspan(n, n);
-  if (options_.temperature > 0) probabilities_.resize(n);
-  if (options_.repetition_penalty != 1 || options_.presence_penalty != 0 || options_.frequency_penalty != 0)
-    counts_.resize(n);
+  probabilities_ = {reinterpret_cast<double*>(scratch.data() + 2 * n), n};
+  counts_ = scratch.subspan(3 * n, n);
 }
 
 void Sampler::penalise(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output) {
-  if (counts_.empty()) return;
   auto each_distinct = [&](auto&& list, auto&& apply) {
     for (int32_t t : list) counts_[static_cast<size_t>(t)]++;
     for (int32_t t : list)
-      if (uint32_t& c = counts_[static_cast<size_t>(t)]; c) apply(logits[static_cast<size_t>(t)], std::exchange(c, 0));
+      if (uint64_t& c = counts_[static_cast<size_t>(t)]; c) apply(logits[static_cast<size_t>(t)], std::exchange(c, 0));
   };
   if (options_.repetition_penalty != 1) {
     auto p = static_cast<float>(options_.repetition_penalty);
@@ -91,8 +93,8 @@ void Sampler::penalise(std::span<float> logits, std::span<const int32_t> prompt,
         }
   }
   if (options_.presence_penalty != 0 || options_.frequency_penalty != 0)
-    each_distinct(output, [&](float& x, uint32_t count) {
-      x -= static_cast<float>(options_.presence_penalty + options_.frequency_penalty * count);
+    each_distinct(output, [&](float& x, uint64_t count) {
+      x -= static_cast<float>(options_.presence_penalty + options_.frequency_penalty * static_cast<double>(count));
     });
 }
 

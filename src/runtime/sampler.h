@@ -21,12 +21,14 @@ struct SamplingOptions {
   std::vector<std::pair<int32_t, float>> logit_bias;
   uint64_t seed = 0;
 
-  void check() const;  // throws Error{invalid_argument} naming the parameter
+  // Throws Error{invalid_argument} naming the parameter.
+  void check() const;
+  void check(int64_t vocab) const;  // token ids too
 };
 
 class Sampler {
  public:
-  // Allocates all it needs for this vocabulary. `scratch`: 2 * vocab entries, kept.
+  // `scratch`: 4 * vocab entries, zero at first, kept; samplers of one thread may share them.
   Sampler(SamplingOptions options, int64_t vocab, std::span<uint64_t> scratch);
 
   // `logits` is changed. `prompt` and `output` are the tokens so far; the draw is keyed by (seed, choice, output
@@ -40,8 +42,8 @@ class Sampler {
 
   SamplingOptions options_;
   std::span<uint64_t> keys_, spare_;  // sortable (logit, id) pairs
-  std::vector<double> probabilities_;
-  std::vector<uint32_t> counts_;  // by id, for the penalties; zero between calls
+  std::span<double> probabilities_;
+  std::span<uint64_t> counts_;  // by id, for the penalties; zero between calls
 };
 
 }  // namespace tenon::runtime

@@ -13,7 +13,7 @@ namespace tenon::runtime {
 namespace {
 
 std::map<int32_t, int> draws(const SamplingOptions& base, std::vector<float> logits, int n) {
-  std::vector<uint64_t> scratch(2 * logits.size());
+  std::vector<uint64_t> scratch(4 * logits.size());
   std::map<int32_t, int> counts;
   for (int i = 0; i < n; ++i) {
     SamplingOptions o = base;
@@ -83,7 +83,7 @@ TEST(Sampler, TypicalDropsTheTooLikelyFirst) {
 }
 
 TEST(Sampler, PenaltiesAndBias) {
-  std::vector<uint64_t> scratch(8);
+  std::vector<uint64_t> scratch(16);
   SamplingOptions o;
   o.temperature = 0;
   o.repetition_penalty = 2;
