@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "cli/bench_serve.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/process.h"
@@ -79,6 +80,7 @@ double batch_speed(runtime::Engine& e, int64_t sequences, const std::vector<int3
 }
 
 int bench(const Options& o) {
+  if (o.model.empty()) fail(ErrorCode::invalid_argument, "name a model, or a server: tenon bench serve URL");
   if (o.prompt < 1 || o.generate < 1 || o.repeat < 1)
     fail(ErrorCode::invalid_argument, "-p, -n and --repeat must be 1 or more");
   if (o.depth && *o.depth < 1) fail(ErrorCode::invalid_argument, "--depth must be 1 or more");
@@ -155,7 +157,7 @@ int bench(const Options& o) {
 
 std::function<int()> declare(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "model directory, .gguf or .safetensors file")->required();
+  app.add_option("model", o->model, "model directory, .gguf or .safetensors file");
   app.add_option("-p,--prompt-tokens", o->prompt, "tokens of the prefill");
   app.add_option("-n,--max-tokens", o->generate, "tokens decoded after it");
   app.add_option("--depth", o->depth, "tokens of context that the decode starts from; default: those of the prefill");
@@ -163,14 +165,17 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--repeat", o->repeat, "runs; the median counts");
   app.add_flag("--json", o->json, "for machines");
   o->run.declare(app);
-  return [o] { return bench(*o); };
+  CLI::App* serve = app.add_subcommand("serve", "Load on a server: tenon bench serve URL");
+  std::function<int()> run_serve = declare_bench_serve(*serve);
+  return [o, serve, run_serve] { return serve->parsed() ? run_serve() : bench(*o); };
 }
 
 }  // namespace
 
 extern const Command bench_command{"bench", "Speed against the machine's limits",
                                    "  tenon bench model.gguf -p 512 -n 128 -t 2\n"
-                                   "  tenon bench model.gguf --batch 1,4,16 -n 64\n",
+                                   "  tenon bench model.gguf --batch 1,4,16 -n 64\n"
+                                   "  tenon bench serve http://127.0.0.1:8080 -c 16 -r 64 --html report.html\n",
                                    declare};
 
 }  // namespace tenon::cli

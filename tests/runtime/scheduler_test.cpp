@@ -88,14 +88,14 @@ std::vector<Ask> asks(int64_t vocab, int64_t longest, int count, unsigned seed) 
   std::mt19937 rng(seed);
   std::vector<Ask> out;
   Ids shared;
-  for (int64_t i = 0; i < longest / 2; ++i)
+  for (int64_t i = 0; i < longest / 3; ++i)
     shared.push_back(static_cast<int32_t>(rng() % static_cast<uint64_t>(vocab)));
   for (int i = 0; i < count; ++i) {
     Ask a;
     if (rng() % 2) a.prompt.assign(shared.begin(), shared.begin() + static_cast<ptrdiff_t>(rng() % shared.size()));
-    size_t more = 1 + rng() % static_cast<size_t>(longest / 3);
+    size_t more = 1 + rng() % static_cast<size_t>(longest / 4);
     for (size_t k = 0; k < more; ++k) a.prompt.push_back(static_cast<int32_t>(rng() % static_cast<uint64_t>(vocab)));
-    a.max_tokens = 1 + static_cast<int64_t>(rng() % static_cast<uint64_t>(longest / 6));
+    a.max_tokens = 1 + static_cast<int64_t>(rng() % static_cast<uint64_t>(longest / 3));
     a.sampling.temperature = rng() % 2 ? 0 : 0.9;
     a.sampling.seed = rng();
     a.sampling.repetition_penalty = rng() % 3 ? 1 : 1.2;
