@@ -127,8 +127,9 @@ void Scheduler::plan_decodes() {
   for (size_t i = 0; i < running_.size() && rows_left_ > 0; ++i) {
     Sequence& s = *running_[i];
     if (!decoding(s)) continue;
-    if (engine_.rope_boundary() && computed(s) == engine_.rope_boundary()) {
+    if (engine_.rope_boundary() && computed(s) == engine_.rope_boundary() && !s.long_regime) {
       engine_.reset(s.slot);  // computed anew as a prompt
+      s.long_regime = true;
       continue;
     }
     if (make_room(s, known(s)))
@@ -181,6 +182,7 @@ void Scheduler::admit(Clock::time_point now) {
     free_slots_.pop_back();
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
     s.slot = slot;
+    s.long_regime = regime_length(s) > engine_.rope_boundary();
     running_.insert(std::upper_bound(running_.begin(), running_.end(), &s, before), &s);
     if (s.started == Clock::time_point()) {
       s.started = now;

@@ -71,6 +71,7 @@ struct Sequence {
   int64_t slot = -1;   // of the engine; -1: waiting
   int64_t reused = 0;  // prompt tokens that were known when it first began
   int64_t preemptions = 0;
+  bool long_regime = false;  // what its slot holds was computed beyond Engine::rope_boundary()
   Clock::time_point submitted, started, first_token;
 
   std::span<const int32_t> prompt() const { return std::span(tokens).first(static_cast<size_t>(prompt_length)); }
