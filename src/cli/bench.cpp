@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "cli/bench_tokenizer.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/process.h"
@@ -79,6 +80,7 @@ double batch_speed(runtime::Engine& e, int64_t sequences, const std::vector<int3
 }
 
 int bench(const Options& o) {
+  if (o.model.empty()) fail(ErrorCode::invalid_argument, "bench needs a MODEL (or: bench tokenizer MODEL --file TEXT)");
   if (o.prompt < 1 || o.generate < 1 || o.repeat < 1)
     fail(ErrorCode::invalid_argument, "-p, -n and --repeat must be 1 or more");
   if (o.depth && *o.depth < 1) fail(ErrorCode::invalid_argument, "--depth must be 1 or more");
@@ -155,7 +157,7 @@ int bench(const Options& o) {
 
 std::function<int()> declare(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "model directory, .gguf or .safetensors file")->required();
+  app.add_option("model", o->model, "model directory, .gguf or .safetensors file");
   app.add_option("-p,--prompt-tokens", o->prompt, "tokens of the prefill");
   app.add_option("-n,--max-tokens", o->generate, "tokens decoded after it");
   app.add_option("--depth", o->depth, "tokens of context that the decode starts from; default: those of the prefill");
@@ -163,14 +165,17 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--repeat", o->repeat, "runs; the median counts");
   app.add_flag("--json", o->json, "for machines");
   o->run.declare(app);
-  return [o] { return bench(*o); };
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "speed of text to tokens and back");
+  auto bench_tokenizer = declare_bench_tokenizer(*tokenizer);
+  return [o, tokenizer, bench_tokenizer] { return tokenizer->parsed() ? bench_tokenizer() : bench(*o); };
 }
 
 }  // namespace
 
 extern const Command bench_command{"bench", "Speed against the machine's limits",
                                    "  tenon bench model.gguf -p 512 -n 128 -t 2\n"
-                                   "  tenon bench model.gguf --batch 1,4,16 -n 64\n",
+                                   "  tenon bench model.gguf --batch 1,4,16 -n 64\n"
+                                   "  tenon bench tokenizer model/ --file text.txt -t 1\n",
                                    declare};
 
 }  // namespace tenon::cli
