@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/bench_serve.h"
+#include "cli/bench_tokenizer.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/process.h"
@@ -80,7 +81,8 @@ double batch_speed(runtime::Engine& e, int64_t sequences, const std::vector<int3
 }
 
 int bench(const Options& o) {
-  if (o.model.empty()) fail(ErrorCode::invalid_argument, "name a model, or a server: tenon bench serve URL");
+  if (o.model.empty())
+    fail(ErrorCode::invalid_argument, "bench needs a MODEL (or: bench serve URL, bench tokenizer MODEL --file TEXT)");
   if (o.prompt < 1 || o.generate < 1 || o.repeat < 1)
     fail(ErrorCode::invalid_argument, "-p, -n and --repeat must be 1 or more");
   if (o.depth && *o.depth < 1) fail(ErrorCode::invalid_argument, "--depth must be 1 or more");
@@ -166,8 +168,9 @@ std::function<int()> declare(CLI::App& app) {
   app.add_flag("--json", o->json, "for machines");
   o->run.declare(app);
   CLI::App* serve = app.add_subcommand("serve", "Load on a server: tenon bench serve URL");
-  std::function<int()> run_serve = declare_bench_serve(*serve);
-  return [o, serve, run_serve] { return serve->parsed() ? run_serve() : bench(*o); };
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Speed of text to tokens and back");
+  auto bench_serve = declare_bench_serve(*serve), bench_tokenizer = declare_bench_tokenizer(*tokenizer);
+  return [=] { return serve->parsed() ? bench_serve() : tokenizer->parsed() ? bench_tokenizer() : bench(*o); };
 }
 
 }  // namespace
@@ -175,6 +178,7 @@ std::function<int()> declare(CLI::App& app) {
 extern const Command bench_command{"bench", "Speed against the machine's limits",
                                    "  tenon bench model.gguf -p 512 -n 128 -t 2\n"
                                    "  tenon bench model.gguf --batch 1,4,16 -n 64\n"
+                                   "  tenon bench tokenizer model/ --file text.txt -t 1\n"
                                    "  tenon bench serve http://127.0.0.1:8080 -c 16 -r 64 --html report.html\n",
                                    declare};
 
