@@ -12,7 +12,7 @@ namespace {
 
 const std::map<std::string, int> kRank = {{"base", 0},      {"tensor", 1},  {"formats", 2}, {"graph", 2},
                                           {"models", 3},    {"backend", 3}, {"text", 3},    {"runtime", 4},
-                                          {"pipelines", 5}, {"server", 6}, {"cli", 7}};
+                                          {"pipelines", 5}, {"server", 6},  {"cli", 7}};
 
 TEST(Layering, RoomsIncludeOnlyLowerRooms) {
   const std::regex include(R"re(^\s*#include\s+"([a-z_]+)/[^"]+")re");

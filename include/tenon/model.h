@@ -6,10 +6,10 @@
 namespace tenon {
 
 struct LoadOptions {
-  int threads = 0;           // 0: what affinity, cgroup quota and physical cores allow
-  int64_t context = 0;       // tokens; 0: the model's own, or the largest that fits
-  std::string kv = "bf16";   // "bf16", "f16", "f32", "q8"
-  std::string weights;       // "f32", "f16", "bf16", "q8", "q5", "q4": load matrices at this precision; "": as published
+  int threads = 0;          // 0: what affinity, cgroup quota and physical cores allow
+  int64_t context = 0;      // tokens; 0: the model's own, or the largest that fits
+  std::string kv = "bf16";  // "bf16", "f16", "f32", "q8"
+  std::string weights;      // "f32", "f16", "bf16", "q8", "q5", "q4": load matrices at this precision; "": as published
   bool compute_f32 = false;  // reference numerics
   uint64_t memory = 0;       // limit in bytes on all memory of the run; 0: what the machine has free
 };

@@ -15,10 +15,9 @@ extern const Command run_command, plan_command, inspect_command, tokenize_comman
 
 namespace {
 
-const Command* const kCommands[] = {&run_command,      &plan_command,     &inspect_command,
-                                    &tokenize_command, &template_command, &forward_command,
-                                    &eval_command,     &bench_command,    &info_command,
-                                    &serve_command};
+const Command* const kCommands[] = {&run_command,      &plan_command,    &inspect_command, &tokenize_command,
+                                    &template_command, &forward_command, &eval_command,    &bench_command,
+                                    &info_command,     &serve_command};
 
 int exit_code(const Error& e) {
   switch (e.code()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "tensor/quant.h"
@@ -73,11 +74,15 @@ Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout)
     prefixes_ = std::make_unique<PrefixTree>(pools_, std::move(windows), o.max_sequences, o.context);
   }
   Cutter state(state_);
+  std::vector<std::byte*> group_memory;
+  for (const KvGroup& g : layout_.groups) group_memory.push_back(state.take(kv_group_bytes(g)));
   for (size_t i = 0; i < layout_.kv_shapes.size(); ++i) {
     const KvGroup& g = layout_.groups[layout_.group_of_state[i]];
     backend::KvView view;
-    view.pool = state.take(static_cast<uint64_t>(g.blocks) * cpu::kv_block_bytes(layout_.kv_shapes[i]));
     view.shape = layout_.kv_shapes[i];
+    view.pool = std::exchange(group_memory[layout_.group_of_state[i]],
+                              group_memory[layout_.group_of_state[i]] + cpu::kv_block_bytes(view.shape));
+    view.shape.block_stride = g.block_bytes;
     view.window = g.window;
     states_.push_back(view);
   }

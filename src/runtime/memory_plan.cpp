@@ -193,9 +193,9 @@ struct Planner {
       l.group_of_state.push_back(it->second);
       cpu::KvShape shape{options.kv, s.kv_heads, s.head_dim};
       l.kv_shapes.push_back(shape);
-      l.memory.state += cut_size(
-          checked_mul(static_cast<uint64_t>(l.groups[it->second].blocks), cpu::kv_block_bytes(shape), "KV pool"));
+      l.groups[it->second].block_bytes += cpu::kv_block_bytes(shape);
     }
+    for (const KvGroup& g : l.groups) l.memory.state += cut_size(kv_group_bytes(g));
   }
 };
 
@@ -233,6 +233,10 @@ Layout plan_for(Planner& planner, int64_t context) {
 }
 
 }  // namespace
+
+uint64_t kv_group_bytes(const KvGroup& g) {
+  return checked_mul(static_cast<uint64_t>(g.blocks), g.block_bytes, "KV pool");
+}
 
 Layout plan_layout(const models::Model& model, const RunOptions& options) {
   Planner planner(model, options);

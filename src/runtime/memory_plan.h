@@ -38,8 +38,11 @@ struct WeightPlan {
 struct KvGroup {
   int64_t window = 0;
   int64_t ring = 0;    // blocks per sequence
-  int64_t blocks = 0;  // in the pool of each layer
+  int64_t blocks = 0;  // in the pool
+  // Of one block of all layers: the layers' parts lie together, so that a short sequence touches little memory.
+  uint64_t block_bytes = 0;
 };
+uint64_t kv_group_bytes(const KvGroup& group);
 
 struct Layout {
   graph::Graph graph;

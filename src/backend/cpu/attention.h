@@ -18,10 +18,14 @@ constexpr int64_t kSegment = 1024;  // positions per segment
 struct KvShape {
   KvType type = KvType::bf16;
   int64_t kv_heads = 0, head_dim = 0;
+  uint64_t block_stride = 0;  // bytes from block to block; 0: they follow each other
 };
 // Bytes of one block of one layer (K and V of all heads), a multiple of 64.
 // q8: int8 codes and one f16 scale per token, head and group of 32 along head_dim (the last may be shorter).
 uint64_t kv_block_bytes(const KvShape& shape);
+inline uint64_t kv_block_stride(const KvShape& shape) {
+  return shape.block_stride ? shape.block_stride : kv_block_bytes(shape);
+}
 
 // One sequence's rows in the step and its blocks: logical block j is blocks[j % block_count] (a ring for sliding
 // windows).
@@ -42,7 +46,7 @@ struct AttendCall {
   int64_t ldq = 0;  // [rows, heads * head_dim]
   float* y = nullptr;
   int64_t ldy = 0;            // [rows, heads * head_dim]
-  std::byte* pool = nullptr;  // the layer's blocks: block b at pool + b * kv_block_bytes
+  std::byte* pool = nullptr;  // the layer's blocks: block b at pool + b * kv_block_stride
   std::span<const AttendSequence> sequences;
   std::byte* scratch = nullptr;  // attend_scratch_bytes(), 64-byte aligned
 };

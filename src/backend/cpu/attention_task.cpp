@@ -193,7 +193,7 @@ void pack_queries(const AttendTask& t, float* to) {
 HWY_INLINE const std::byte* head_of(const AttendTask& t, int64_t tile) {
   const KvShape& kv = t.call->kv;
   const auto block = static_cast<uint64_t>(t.sequence->blocks[tile % t.sequence->block_count]);
-  return t.call->pool + block * kv_block_bytes(kv) + static_cast<uint64_t>(t.kv_head * kv_layout(kv).head_bytes);
+  return t.call->pool + block * kv_block_stride(kv) + static_cast<uint64_t>(t.kv_head * kv_layout(kv).head_bytes);
 }
 
 HWY_INLINE void attend_tile(const AttendTask& t, const AttendScratch& s, const AttendPartial& p, int64_t tile) {

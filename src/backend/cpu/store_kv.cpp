@@ -170,7 +170,7 @@ void store_kv(const KvShape& kv, std::byte* pool, const float* k, int64_t ldk, c
       for (int64_t r = begin; r < end; ++r) {
         const int64_t position = s.position + r, row = s.row_begin + r;
         std::byte* block =
-            pool + static_cast<uint64_t>(s.blocks[position / kKvBlock % s.block_count]) * kv_block_bytes(kv);
+            pool + static_cast<uint64_t>(s.blocks[position / kKvBlock % s.block_count]) * kv_block_stride(kv);
         HWY_DYNAMIC_DISPATCH(store_token)(kv, layout, block, position % kKvBlock, k + row * ldk, v + row * ldv);
       }
     });

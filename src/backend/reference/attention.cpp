@@ -38,7 +38,7 @@ struct HeadBlock {
       : kv(shape), layout(kv_layout(shape)) {
     const int32_t block = s.blocks[position / kKvBlock % s.block_count];
     data =
-        pool + static_cast<uint64_t>(block) * kv_block_bytes(shape) + static_cast<uint64_t>(head * layout.head_bytes);
+        pool + static_cast<uint64_t>(block) * kv_block_stride(shape) + static_cast<uint64_t>(head * layout.head_bytes);
   }
 
   std::byte* k_code(int64_t slot, int64_t d) const { return data + (d * kKvBlock + slot) * layout.element; }
