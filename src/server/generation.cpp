@@ -101,7 +101,8 @@ void take_constraints(Fields& f, const TextService&, Generation&) {
   const char* later = "structured output is not built in";
   if (const Json* format = f.take("response_format")) {
     Fields r(*format, "response_format");
-    if (r.text("type").value_or("") != "text") refuse("response_format", later, 400, "unsupported_field");
+    if (r.text("type").value_or("") != "text")
+      refuse("response_format", fmt::format("'response_format': {}", later), 400, "unsupported_field");
     r.finish();
   }
   for (const char* name : {"grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex",

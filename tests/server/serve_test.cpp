@@ -289,7 +289,9 @@ TEST_F(Server, AFullQueueSaysSo) {
 
 // Clients that leave at random moments take nothing with them, and those that stay get the answers of solo runs.
 TEST_F(Server, ChaosLeavesNoBlockBehind) {
-  start();
+  HttpOptions http;
+  http.idle_timeout = http.header_timeout = std::chrono::seconds(1);
+  start(http);
   std::vector<std::string> want;
   Client alone(port());
   for (int i = 0; i < 8; ++i)

@@ -85,8 +85,8 @@ class SchemaBuilder {
     std::optional<Dfa> out;
     auto take = [&](Dfa d) { out = out ? both(*out, d) : std::move(d); };
     for (const auto& [pattern, pointer] : m.patterns)
-      at(pointer, [&] {
-        take(content(add_regex(g_, pattern), Written::json, true));
+      at(pointer, [&, &regex = pattern] {
+        take(content(add_regex(g_, regex), Written::json, true));
         return 0;
       });
     for (const std::string& format : m.formats) {
@@ -363,7 +363,8 @@ class SchemaBuilder {
       const auto& f = m.objects[0];
       std::vector<Dfa> languages;
       for (const auto& [pattern, s] : f.patterns)
-        languages.push_back(at(s.pointer, [&] { return content(add_regex(g_, pattern), Written::json, true); }));
+        languages.push_back(
+            at(s.pointer, [&, &regex = pattern] { return content(add_regex(g_, regex), Written::json, true); }));
       for (size_t i = 0; i < languages.size(); ++i) {
         for (size_t j = 0; j < i; ++j)
           if (!both(languages[i], languages[j]).empty())
