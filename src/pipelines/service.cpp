@@ -44,7 +44,7 @@ struct TextService::Choice : runtime::Listener {
   runtime::Sequence sequence;
   std::optional<text::DecodeStream> stream;
   StopStrings stop;
-  std::unique_ptr<runtime::TokenMask> mask;
+  std::optional<GrammarMask> mask;
   ServiceEvent event;  // of this step
   bool touched = false, ended = false;
   Clock::time_point last_token;
@@ -90,8 +90,7 @@ TextService::Choice::Choice(TextService& s, Job& j, int i) : service(s), job(j),
   if (r.timeout_s)
     sequence.deadline =
         r.accepted + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*r.timeout_s));
-  if (r.mask) mask = r.mask();
-  sequence.mask = mask.get();
+  if (r.constraint) sequence.mask = &mask.emplace(r.constraint);
   sequence.listener = this;
   sequence.sampler.emplace(r.sampling, s.pipeline_.engine().vocab(), s.pipeline_.engine().sampler_scratch());
   if (s.pipeline_.tokenizer()) stream.emplace(s.pipeline_.shared_tokenizer(), r.skip_special_tokens);
@@ -161,7 +160,8 @@ void TextService::Choice::finished(Finish f) noexcept {
   if (f == Finish::stop) {
     if (stop.found())
       d.stop_string = stop.found_string();
-    else if (!sequence.output().empty())
+    else if (!sequence.output().empty() &&
+             std::binary_search(sequence.end_tokens.begin(), sequence.end_tokens.end(), sequence.output().back()))
       d.stop_token = sequence.output().back();
   }
   ServiceStats& stats = service.own_stats_;
@@ -181,6 +181,7 @@ void TextService::Choice::finished(Finish f) noexcept {
 TextService::TextService(const std::filesystem::path& path, const runtime::RunOptions& options, ServiceOptions service,
                          Deliver deliver)
     : pipeline_(path, options),
+      constraints_(pipeline_.shared_tokenizer()),
       options_(service),
       scheduler_(pipeline_.engine(), (service.max_queue + static_cast<size_t>(options.max_sequences)) * kMostChoices),
       deliver_(std::move(deliver)) {
@@ -220,6 +221,11 @@ void TextService::check(const ServiceRequest& r) const {
   if (r.embed != ServiceRequest::Embed::none && engine.graph().output("final") < 0)
     fail(ErrorCode::unsupported, "the model was not loaded for embeddings; start the server with --embeddings");
   r.sampling.check(engine.vocab());
+  if (!r.constraint) return;
+  const int64_t room = r.max_tokens > 0 ? r.max_tokens : longest() - prompt + 1, least = shortest_answer(r.constraint);
+  if (least > room)
+    fail(ErrorCode::invalid_argument, "the shortest answer of the asked form has {} tokens, only {} may be generated",
+         least, room);
 }
 
 std::optional<uint64_t> TextService::submit(ServiceRequest request) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/metrics.h"
+#include "pipelines/constraints.h"
 #include "pipelines/text.h"
 #include "runtime/scheduler.h"
 
@@ -34,8 +35,7 @@ struct ServiceRequest {
   bool prompt_logprobs = false;
   int priority = 0;  // lower goes first
   std::optional<double> timeout_s;
-  // Makes one mask per choice; empty: every token may come.
-  std::function<std::unique_ptr<runtime::TokenMask>()> mask;
+  Constraints::Compiled constraint;  // that every choice keeps; null: every token may come
   // Vectors instead of an answer: of the last token, or the mean over all.
   enum class Embed { none, last, mean } embed = Embed::none;
   runtime::Clock::time_point accepted = runtime::Clock::now();  // when it reached the process
@@ -99,6 +99,7 @@ class TextService {
   void cancel(uint64_t request);
 
   TextPipeline& pipeline() { return pipeline_; }
+  Constraints& constraints() { return constraints_; }
   int64_t longest() const { return scheduler_.longest(); }  // tokens of prompt and answer
   ServiceStats stats() const;
   size_t open() const { return open_; }  // requests not finished
@@ -120,6 +121,7 @@ class TextService {
 
   double load_s_ = 0;
   TextPipeline pipeline_;
+  Constraints constraints_;
   ServiceOptions options_;
   runtime::Scheduler scheduler_;
   Deliver deliver_;

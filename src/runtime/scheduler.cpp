@@ -292,23 +292,42 @@ void Scheduler::drop_unmasked(std::span<float> logits) noexcept {
     if (!(mask_[t / 32] >> t % 32 & 1)) logits[t] = kNever;
 }
 
+// What the mask refuses is left out and the step's one random number is used again, so that the answer stays a function
+// of its inputs. -1: nothing that may come is taken.
+int32_t Scheduler::sample_masked(Sequence& s, std::span<float> logits, TokenMask::Taken& taken) noexcept {
+  constexpr int kMostRefused = 64;
+  for (int refused = 0; refused < kMostRefused; ++refused) {
+    restrict(s, logits);
+    const int32_t token = s.sampler->next(logits, s.prompt(), s.output(), s.choice);
+    taken = s.mask->accept(token, s.max_tokens - static_cast<int64_t>(s.output().size()) - 1);
+    if (taken != TokenMask::Taken::no) return token;
+    raw_[static_cast<size_t>(token)] = kNever;
+    std::copy(raw_.begin(), raw_.end(), logits.begin());
+  }
+  return -1;
+}
+
 void Scheduler::take_token(Sequence& s, std::span<float> logits, Clock::time_point now) {
   Likeliest model{};
   const bool wanted = s.top_logprobs >= 0;
-  if (wanted) {
-    model = likeliest(logits, s.top_logprobs);
-    std::copy(logits.begin(), logits.end(), raw_.begin());  // the sampler changes them
+  if (wanted) model = likeliest(logits, s.top_logprobs);
+  if (wanted || s.mask) std::copy(logits.begin(), logits.end(), raw_.begin());  // the sampler changes them
+  TokenMask::Taken taken = TokenMask::Taken::yes;
+  int32_t token;
+  if (s.mask) {
+    token = sample_masked(s, logits, taken);
+    if (token < 0) return ended_.emplace_back(&s, Finish::stop), void();
+  } else {
+    restrict(s, logits);
+    token = s.sampler->next(logits, s.prompt(), s.output(), s.choice);
   }
-  restrict(s, logits);
-  const int32_t token = s.sampler->next(logits, s.prompt(), s.output(), s.choice);
   s.tokens.push_back(token);
   if (s.output().size() == 1) s.first_token = now;
   ++totals_.generated_tokens;
-  if (s.mask) s.mask->accept(token);
   LogProbs probs;
   if (wanted) probs = {static_cast<float>(raw_[static_cast<size_t>(token)] - model.shift), model.top};
   const bool go_on = s.listener->token(token, wanted ? &probs : nullptr);
-  if (!go_on || std::binary_search(s.end_tokens.begin(), s.end_tokens.end(), token))
+  if (!go_on || taken == TokenMask::Taken::last || std::binary_search(s.end_tokens.begin(), s.end_tokens.end(), token))
     ended_.emplace_back(&s, Finish::stop);
   else if (static_cast<int64_t>(s.output().size()) >= s.max_tokens)
     ended_.emplace_back(&s, Finish::length);

@@ -118,12 +118,18 @@ void messages(const App::CallPtr& call) {
     f.require("max_tokens");
     g.request.max_tokens = f.integer("max_tokens", 1, INT32_MAX).value_or(1);
     const bool stream = f.flag("stream").value_or(false);
+    if (const Json* format = f.take("output_format")) g.form = output_format(*format, "output_format");
+    if (const Json* config = f.take("output_config")) {
+      Fields c(*config, "output_config");
+      if (const Json* format = c.take("format")) g.form = output_format(*format, "output_config.format");
+      c.finish();
+    }
     text::ChatInput input = take_messages(f);
     f.finish();
     g.request.prompt = chat_tokens(*service, input);
     auto answer = std::make_shared<MessageAnswer>(entry.id, static_cast<int64_t>(g.request.prompt.size()), stream,
                                                   call->exchange);
-    call->app.generate(call, service, std::move(g.request), answer);
+    call->app.generate(call, service, std::move(g.request), answer, std::move(g.form));
   });
 }
 

@@ -10,6 +10,8 @@
 namespace tenon::server {
 namespace {
 
+constexpr size_t kMostCompiling = 64;
+
 int status_of(const Error& e) {
   switch (e.code()) {
     case ErrorCode::invalid_argument:
@@ -78,12 +80,13 @@ Json ollama_error(const ApiError& e) { return {{"error", e.message}}; }
 
 App::App(AppOptions options, PoolOptions pool, HttpServer*& http)
     : options_(std::move(options)),
-      pool_(
-          std::move(pool), [&http](std::function<void()> f) { http->post(std::move(f)); },
-          [this, &http](const std::string& model, std::vector<pipelines::ServiceEvent> events) {
-            auto shared = std::make_shared<std::vector<pipelines::ServiceEvent>>(std::move(events));
-            http->post([this, model, shared] { deliver(model, *shared); });
-          }) {}
+      post_([&http](std::function<void()> f) { http->post(std::move(f)); }),
+      pool_(std::move(pool), post_,
+            [this](const std::string& model, std::vector<pipelines::ServiceEvent> events) {
+              auto shared = std::make_shared<std::vector<pipelines::ServiceEvent>>(std::move(events));
+              post_([this, model, shared] { deliver(model, *shared); });
+            }),
+      compiler_(kMostCompiling) {}
 
 Json App::Call::body() const {
   try {
@@ -169,7 +172,32 @@ void App::handle(HttpRequest request, const std::shared_ptr<Exchange>& exchange)
 }
 
 void App::generate(const CallPtr& call, const ModelPool::Service& service, pipelines::ServiceRequest request,
-                   std::shared_ptr<Answer> answer) {
+                   std::shared_ptr<Answer> answer, std::optional<OutputForm> form) {
+  if (!form) return submit(call, service, std::move(request), std::move(answer));
+  auto shared = std::make_shared<pipelines::ServiceRequest>(std::move(request));
+  auto compile = [this, call, service, shared, answer, form = std::move(*form)] {
+    std::optional<ApiError> error;
+    try {
+      shared->constraint = service->constraints().compile(form.key, form.grammar);
+    } catch (const Error& e) {
+      error = ApiError{400, fmt::format("'{}': {}", form.field, e.what()), form.field,
+                       e.code() == ErrorCode::unsupported ? "unsupported" : "invalid_value"};
+    } catch (const std::exception& e) {
+      error = ApiError{500, e.what(), form.field, "internal"};
+    }
+    post_([this, call, service, shared, answer, error] {
+      if (call->exchange->closed()) return;
+      call->guarded([&] {
+        if (error) throw ApiError(*error);
+        submit(call, service, std::move(*shared), answer);
+      });
+    });
+  };
+  if (!compiler_.submit(compile)) throw ApiError{429, "too many requests are waiting; try again", "", "queue_full"};
+}
+
+void App::submit(const CallPtr& call, const ModelPool::Service& service, pipelines::ServiceRequest request,
+                 std::shared_ptr<Answer> answer) {
   request.accepted = call->request.accepted;
   const int choices = request.choices;
   std::optional<uint64_t> id = service->submit(std::move(request));
@@ -206,6 +234,7 @@ bool App::stalled() const {
 }
 
 void App::close() {
+  compiler_.stop();
   running_.clear();
   pool_.clear();
 }

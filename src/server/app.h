@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "base/json.h"
+#include "server/background.h"
 #include "server/fields.h"
 #include "server/http.h"
 #include "server/model_pool.h"
+#include "server/output_form.h"
 
 namespace tenon::server {
 
@@ -60,9 +62,10 @@ class App {
   using CallPtr = std::shared_ptr<Call>;
   using Handler = void (*)(const CallPtr&);
 
-  // Submits; events go to `answer` until the last choice is done or the client is gone. Throws ApiError (429: full).
+  // Submits, once `form` is compiled; events go to `answer` until the last choice is done or the client is gone. Throws
+  // ApiError (429: full).
   void generate(const CallPtr& call, const ModelPool::Service& service, pipelines::ServiceRequest request,
-                std::shared_ptr<Answer> answer);
+                std::shared_ptr<Answer> answer, std::optional<OutputForm> form = std::nullopt);
 
   std::string metrics_text() const;
   bool loading() const { return loading_; }
@@ -78,11 +81,15 @@ class App {
     int open = 0;
   };
   using Key = std::pair<std::string, uint64_t>;  // model, request
+  void submit(const CallPtr& call, const ModelPool::Service& service, pipelines::ServiceRequest request,
+              std::shared_ptr<Answer> answer);
   void deliver(const std::string& model, std::vector<pipelines::ServiceEvent>& events);
   bool allowed(const HttpRequest& r) const;
 
   AppOptions options_;
+  ModelPool::Post post_;
   ModelPool pool_;
+  Background compiler_;
   std::map<Key, Running> running_;
   bool loading_ = true;
 };

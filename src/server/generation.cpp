@@ -97,19 +97,6 @@ void take_sampling(Fields& f, const TextService& service, Generation& g) {
   r.timeout_s = f.number("timeout", 0.001, 1e6);
 }
 
-void take_constraints(Fields& f, const TextService&, Generation&) {
-  const char* later = "structured output is not built in";
-  if (const Json* format = f.take("response_format")) {
-    Fields r(*format, "response_format");
-    if (r.text("type").value_or("") != "text")
-      refuse("response_format", fmt::format("'response_format': {}", later), 400, "unsupported_field");
-    r.finish();
-  }
-  for (const char* name : {"grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex",
-                           "guided_choice", "guided_grammar"})
-    f.unsupported(name, {}, later);
-}
-
 Json check_messages(const Json& messages, const std::string& field) {
   if (!messages.is_array() || messages.empty())
     refuse(field, fmt::format("'{}' must be a list of at least one message", field));

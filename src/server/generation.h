@@ -14,6 +14,7 @@ using pipelines::TextService;
 // A request as it will run, and where its sampling values came from.
 struct Generation {
   ServiceRequest request;
+  std::optional<OutputForm> form;
   Json effective = Json::object();  // name -> {"value", "source": request | generation_config | server | builtin}
 };
 
@@ -21,9 +22,6 @@ struct Generation {
 void take_sampling(Fields& f, const TextService& service, Generation& g);
 // One sampling value set by the request under another API's name.
 void set_effective(Generation& g, const std::string& name, const Json& value, const char* source);
-
-// Takes fields by which output is constrained (response_format, structured outputs). What cannot be done is refused.
-void take_constraints(Fields& f, const TextService& service, Generation& g);
 
 // The chat prompt of messages that are checked and of the template's form.
 std::vector<int32_t> chat_tokens(const TextService& service, const text::ChatInput& input, std::string* text = nullptr);

@@ -101,9 +101,10 @@ void take_options(Fields& f, const TextService& service, Generation& g) {
 }
 
 // Fields of chat and generate that say nothing about the answer, and those not done here.
-void take_rest(Fields& f) {
+void take_rest(Fields& f, Generation& g) {
   f.ignore("keep_alive");
-  f.unsupported("format", {""}, "structured output is not built in");
+  if (const Json* format = f.take("format"); format && *format != "")
+    g.form = *format == "json" ? object_form("format") : schema_form(*format, "format");
   f.unsupported("think", {false});
   f.unsupported("images", {Json::array()});
   f.unsupported("tools", {Json::array()}, "tool calls are not built in");
@@ -114,7 +115,7 @@ void take_rest(Fields& f) {
 void answer(const App::CallPtr& call, const ModelPool::Service& service, const ModelPool::Entry& entry, Generation& g,
             bool chat, bool stream) {
   auto a = std::make_shared<OllamaAnswer>(entry.id, chat, stream, call->exchange, entry.load_s);
-  call->app.generate(call, service, std::move(g.request), a);
+  call->app.generate(call, service, std::move(g.request), a, std::move(g.form));
 }
 
 void chat(const App::CallPtr& call) {
@@ -125,7 +126,7 @@ void chat(const App::CallPtr& call) {
     model_name(f);
     Generation g;
     take_options(f, *service, g);
-    take_rest(f);
+    take_rest(f, g);
     const bool stream = f.flag("stream").value_or(true);
     text::ChatInput input;
     input.messages = check_messages(f.require("messages"), "messages");
@@ -144,7 +145,7 @@ void generate(const App::CallPtr& call) {
     model_name(f);
     Generation g;
     take_options(f, *service, g);
-    take_rest(f);
+    take_rest(f, g);
     const bool stream = f.flag("stream").value_or(true), raw = f.flag("raw").value_or(false);
     const std::string prompt = f.text("prompt").value_or("");
     const auto system = f.text("system");

@@ -286,7 +286,7 @@ void chat(const App::CallPtr& call) {
     a.model = entry.id;
     a.id = new_id("chatcmpl");
     take_sampling(f, *service, g);
-    take_constraints(f, *service, g);
+    g.form = take_output_form(f);
     take_stream(f, a);
     take_rest(f);
     g.request.choices = a.choices = static_cast<int>(f.integer("n", 1, pipelines::kMostChoices).value_or(1));
@@ -317,7 +317,8 @@ void chat(const App::CallPtr& call) {
     f.finish();
     g.request.prompt = chat_tokens(*service, input);
     a.effective = g.effective;
-    call->app.generate(call, service, std::move(g.request), std::make_shared<ChatAnswer>(a, service, call->exchange));
+    call->app.generate(call, service, std::move(g.request), std::make_shared<ChatAnswer>(a, service, call->exchange),
+                       std::move(g.form));
   });
 }
 
@@ -345,7 +346,7 @@ void completions(const App::CallPtr& call) {
     a.model = entry.id;
     a.id = new_id("cmpl");
     take_sampling(f, *service, g);
-    take_constraints(f, *service, g);
+    g.form = take_output_form(f);
     take_stream(f, a);
     take_rest(f);
     g.request.choices = a.choices = static_cast<int>(f.integer("n", 1, pipelines::kMostChoices).value_or(1));
@@ -370,7 +371,7 @@ void completions(const App::CallPtr& call) {
     }
     auto answer = std::make_shared<CompletionAnswer>(a, service, call->exchange, echoed, g.request.prompt,
                                                      g.request.prompt_logprobs);
-    call->app.generate(call, service, std::move(g.request), answer);
+    call->app.generate(call, service, std::move(g.request), answer, std::move(g.form));
   });
 }
 

@@ -162,7 +162,12 @@ void responses(const App::CallPtr& call) {
     f.unsupported("tools", {Json::array()}, "tool calls are not built in");
     f.unsupported("tool_choice", {"auto", "none"});
     f.unsupported("parallel_tool_calls", {true, false});
-    f.unsupported("text", {Json::object(), {{"format", {{"type", "text"}}}}}, "structured output is not built in");
+    if (const Json* text = f.take("text")) {
+      Fields t(*text, "text");
+      if (const Json* format = t.take("format")) g.form = output_format(*format, "text.format");
+      t.unsupported("verbosity", {"medium"});
+      t.finish();
+    }
     f.unsupported("truncation", {"disabled"});
     f.unsupported("service_tier", {"auto", "default"});
     f.unsupported("top_logprobs", {0});
@@ -176,9 +181,10 @@ void responses(const App::CallPtr& call) {
     echoed["max_output_tokens"] = g.request.max_tokens ? Json(g.request.max_tokens) : Json();
     echoed["temperature"] = g.request.sampling.temperature;
     echoed["top_p"] = g.request.sampling.top_p;
+    if (body->contains("text")) echoed["text"] = body->at("text");
     g.request.prompt = chat_tokens(*service, input);
     auto answer = std::make_shared<ResponseAnswer>(entry.id, echoed, g.effective, stream, call->exchange);
-    call->app.generate(call, service, std::move(g.request), answer);
+    call->app.generate(call, service, std::move(g.request), answer, std::move(g.form));
   });
 }
 

@@ -227,13 +227,17 @@ TEST(Scheduler, DeadlinesStopsAndLengths) {
   EXPECT_EQ(e.kv_usage().used, 0);
 }
 
-// A mask that lets even tokens through.
+// A mask that lets even tokens through, and takes only every other one of them; fifteen are enough.
 struct Even : TokenMask {
   int accepted = 0;
   void allow(std::span<uint32_t> bits) noexcept override {
     for (uint32_t& w : bits) w = 0x55555555u;
   }
-  void accept(int32_t) noexcept override { ++accepted; }
+  Taken accept(int32_t token, int64_t left) noexcept override {
+    if (token % 4) return Taken::no;
+    EXPECT_EQ(left, 19 - accepted);
+    return ++accepted == 15 ? Taken::last : Taken::yes;
+  }
 };
 
 TEST(Scheduler, MasksAndLists) {
@@ -251,8 +255,9 @@ TEST(Scheduler, MasksAndLists) {
   for (Asked* a : {&masked, &listed, &least}) scheduler.submit(a->sequence, Clock::now());
   while (scheduler.step(Clock::now())) {
   }
-  for (int32_t t : masked.recorder.got) EXPECT_EQ(t % 2, 0);
-  EXPECT_EQ(even.accepted, 20);
+  for (int32_t t : masked.recorder.got) EXPECT_EQ(t % 4, 0);
+  EXPECT_EQ(masked.recorder.got.size(), 15u);
+  EXPECT_EQ(masked.recorder.finish, Finish::stop);
   for (float p : masked.recorder.chosen) EXPECT_LT(p, 0);
   EXPECT_EQ(listed.recorder.got, Ids(20, 7));
   ASSERT_GE(least.recorder.got.size(), 4u);

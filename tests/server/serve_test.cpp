@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <future>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "server/app.h"
@@ -202,6 +203,53 @@ TEST_F(Server, EveryRequestFieldIsHonouredOrRefusedByName) {
   EXPECT_EQ(c.get("/v1/completions").status, 405);
   c.send(Client::request("POST", "/v1/completions", "{\"prompt\": [1"));
   EXPECT_EQ(c.reply().status, 400);
+}
+
+// The model's weights are random: what it says has the asked form only because nothing else can be sampled.
+TEST_F(Server, AnswersHaveTheAskedForm) {
+  start();
+  Client c(port());
+  auto answer = [&](const Json& form, int max_tokens, int seed) {
+    Json body = {{"model", "tiny"}, {"prompt", {1, 2, 3}}, {"max_tokens", max_tokens}, {"temperature", 1.5}};
+    body["seed"] = seed;
+    body.update(form);
+    auto r = c.post("/v1/completions", body);
+    EXPECT_EQ(r.status, 200) << r.body;
+    EXPECT_EQ(r.json()["choices"][0]["text"], streamed(c, body));
+    return r.json()["choices"][0]["text"].get<std::string>();
+  };
+  const Json schema = {
+      {"type", "object"},
+      {"properties", {{"name", {{"type", "string"}}}, {"age", {{"type", "integer"}, {"maximum", 99}}}}},
+      {"required", {"name", "age"}},
+      {"additionalProperties", false}};
+  const Json format = {{"type", "json_schema"}, {"json_schema", {{"name", "person"}, {"schema", schema}}}};
+  for (int seed = 0; seed < 6; ++seed)
+    for (int max_tokens : {40, 200}) {
+      Json person = Json::parse(answer({{"response_format", format}}, max_tokens, seed));
+      EXPECT_TRUE(person.size() == 2 && person["name"].is_string() && person["age"] <= 99) << person;
+      EXPECT_TRUE(Json::parse(answer({{"response_format", {{"type", "json_object"}}}}, max_tokens, seed)).is_object());
+    }
+  const std::set<std::string> colours{"red", "green", "blue"};
+  EXPECT_TRUE(colours.contains(answer({{"guided_choice", colours}}, 20, 1)));
+  EXPECT_TRUE(colours.contains(answer({{"structured_outputs", {{"choice", colours}}}}, 20, 2)));
+  EXPECT_TRUE(colours.contains(answer({{"grammar", "root ::= \"red\" | \"green\" | \"blue\""}}, 20, 3)));
+  EXPECT_TRUE(colours.contains(answer({{"guided_grammar", "start: \"red\" | \"green\" | \"blue\""}}, 20, 4)));
+  EXPECT_EQ(answer({{"guided_regex", "[ab]{5}"}}, 20, 5).find_first_not_of("ab"), std::string::npos);
+
+  auto refused = [&](const Json& form, int max_tokens) {
+    Json body = completion({1}, max_tokens);
+    body.update(form);
+    auto r = c.post("/v1/completions", body);
+    EXPECT_EQ(r.status, 400) << r.body;
+    return r.json()["error"]["message"].get<std::string>();
+  };
+  EXPECT_NE(
+      refused({{"json_schema", {{"properties", {{"a", {{"not", Json::object()}}}}}}}}, 9).find("/properties/a/not"),
+      std::string::npos);
+  EXPECT_NE(refused({{"response_format", format}}, 3).find("shortest answer"), std::string::npos);
+  EXPECT_NE(refused({{"guided_regex", "a"}, {"guided_choice", {"b"}}}, 9).find("two forms"), std::string::npos);
+  EXPECT_NE(refused({{"guided_regex", "(a"}}, 9).find("guided_regex"), std::string::npos);
 }
 
 TEST_F(Server, ChoicesLogProbsAndEmbeddings) {
