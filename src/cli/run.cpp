@@ -13,14 +13,16 @@
 #include "cli/process.h"
 #include "cli/report.h"
 #include "pipelines/text.h"
+#include "text/grammar/grammar_text.h"
+#include "text/grammar/json_schema.h"
 
 namespace tenon::cli {
 namespace {
 
 struct Options {
-  std::string model, prompt, tokens, system, template_file;
+  std::string model, prompt, tokens, system, template_file, template_name, schema, grammar;
   int64_t max_tokens = -1;
-  bool raw = false, json = false, ignore_eos = false, report = false;
+  bool raw = false, json = false, ignore_eos = false, report = false, trust_content = false;
   std::vector<std::string> stop;
   RunFlags run;
   SamplingFlags sampling;
@@ -32,7 +34,24 @@ void write_piece(std::string_view piece) {
 }
 
 std::string template_source(const Options& o, const text::Tokenizer& tokenizer) {
-  return o.template_file.empty() ? pipelines::chat_template_of(tokenizer, false) : read_file(o.template_file, 4 << 20);
+  return o.template_file.empty() ? pipelines::chat_template_of(tokenizer, false, o.template_name)
+                                 : read_file(o.template_file, 4 << 20);
+}
+
+// The form of the answer: a JSON Schema, or a grammar in GBNF or Lark.
+pipelines::Constraints::Compiled constraint_of(const Options& o, const pipelines::TextPipeline& pipeline) {
+  if (o.schema.empty() && o.grammar.empty()) return nullptr;
+  if (!o.schema.empty() && !o.grammar.empty())
+    fail(ErrorCode::invalid_argument, "--json-schema and --grammar ask for two forms of the answer");
+  auto make = [&](const text::grammar::TokenTrie&) {
+    if (!o.schema.empty()) {
+      const bool inline_text = o.schema.front() == '{';
+      return text::grammar::json_schema_grammar(inline_text ? parse_json(o.schema, "--json-schema")
+                                                            : read_json(o.schema));
+    }
+    return text::grammar::grammar_of_text(read_file(o.grammar, 4 << 20));
+  };
+  return pipelines::Constraints(pipeline.shared_tokenizer()).compile("", make);
 }
 
 std::vector<int32_t> prompt_tokens(const Options& o, pipelines::TextPipeline& pipeline) {
@@ -48,7 +67,7 @@ std::vector<int32_t> prompt_tokens(const Options& o, pipelines::TextPipeline& pi
   if (!o.system.empty()) input.messages.push_back({{"role", "system"}, {"content", o.system}});
   input.messages.push_back({{"role", "user"}, {"content", o.prompt}});
   input.add_generation_prompt = true;
-  return pipelines::chat_prompt(tokenizer, template_source(o, tokenizer), input).tokens;
+  return pipelines::chat_prompt(tokenizer, template_source(o, tokenizer), input, o.trust_content).tokens;
 }
 
 int generate(const Options& o) {
@@ -61,6 +80,7 @@ int generate(const Options& o) {
   request.max_tokens = o.max_tokens >= 0 ? o.max_tokens : 0;
   request.ignore_eos = o.ignore_eos;
   request.stop = o.stop;
+  request.constraint = constraint_of(o, pipeline);
   request.sampling = o.sampling.resolve(pipeline.default_sampling());
   if (o.max_tokens < 0 && pipeline.end_tokens().empty()) request.max_tokens = 256;
 
@@ -105,6 +125,11 @@ std::function<int()> declare(CLI::App& app) {
                  "stop after this many tokens; default: at an end token or a full context");
   app.add_option("--stop", o->stop, "stop before this text; may be repeated");
   app.add_option("--chat-template", o->template_file, "a Jinja file instead of the model's own template");
+  app.add_option("--template-name", o->template_name, "which of the model's own templates, where it has several");
+  app.add_flag("--parse-special", o->trust_content,
+               "special tokens written in the prompt count as such in a chat, too");
+  app.add_option("--json-schema", o->schema, "the answer is JSON of this schema: a file, or the schema itself");
+  app.add_option("--grammar", o->grammar, "the answer is a sentence of this grammar: a file of GBNF or Lark");
   app.add_flag("--raw", o->raw, "continue the prompt as plain text, without the chat template");
   app.add_flag("--ignore-eos", o->ignore_eos, "go on after end tokens");
   app.add_flag("--json", o->json, "one JSON object instead of streamed text");
@@ -129,6 +154,7 @@ extern const Command run_command{"run", "Generate text, or chat",
                                  "  tenon run model.gguf \"Why is the sky blue?\"\n"
                                  "  tenon run model/ --raw \"Once upon a time\" -n 50 --temperature 0\n"
                                  "  tenon run model/ --tokens 1,2,3 -n 16 --temperature 0 --ignore-eos --json\n"
+                                 "  tenon run model.gguf \"A colour\" --json-schema '{\"enum\": [\"red\", \"blue\"]}'\n"
                                  "  tenon run model.gguf                  chat; /help lists its commands\n",
                                  declare};
 

@@ -14,7 +14,7 @@ namespace tenon::cli {
 namespace {
 
 struct Options {
-  std::string model, text, file, ids;
+  std::string model, text, file, ids, compare;
   bool jsonl = false, json = false, special = false;
 };
 
@@ -89,6 +89,37 @@ void show(const text::Tokenizer& t, const std::vector<int32_t>& ids, size_t byte
               ids.empty() ? 0.0 : static_cast<double>(bytes) / static_cast<double>(ids.size()));
 }
 
+// Two tokenizers' counts, and the first stretch of text that they cut differently.
+void compare(const text::Tokenizer& a, const text::Tokenizer& b, const Options& o) {
+  text::EncodeOptions options{.add_special_tokens = o.special, .parse_special = true};
+  auto show_one = [&](const char* name, const text::Tokenizer& t) {
+    auto ids = t.encode(o.text, options).ids;
+    std::printf("%s (vocabulary of %d)\n", name, t.vocab_size());
+    show(t, ids, o.text.size());
+    return ids;
+  };
+  const auto x = show_one(o.model.c_str(), a);
+  std::puts("");
+  const auto y = show_one(o.compare.c_str(), b);
+  std::printf("\n%+lld tokens (%+.1f %%)", static_cast<long long>(y.size()) - static_cast<long long>(x.size()),
+              x.empty() ? 0 : 100.0 * (static_cast<double>(y.size()) / static_cast<double>(x.size()) - 1));
+  if (x == y && a.vocab_size() == b.vocab_size()) {
+    std::puts("; the same ids");
+    return;
+  }
+  std::string left;
+  for (size_t i = 0, k = 0; i < x.size() && k < y.size(); ++i, ++k) {
+    const std::string p = a.decode({&x[i], 1}), q = b.decode({&y[k], 1});
+    if (p == q) {
+      left += p;
+      continue;
+    }
+    std::printf("; cut differently from byte %zu on: |%s| and |%s|\n", left.size(), p.c_str(), q.c_str());
+    return;
+  }
+  std::puts("; the same pieces");
+}
+
 int tokenize(Options o, bool has_text) {
   auto t = text::Tokenizer::load(o.model);
   if (o.jsonl) return rows(t);
@@ -104,6 +135,7 @@ int tokenize(Options o, bool has_text) {
     o.text = read_file(o.file, 1 << 30);
   else if (!has_text)
     o.text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  if (!o.compare.empty()) return compare(*t, *text::Tokenizer::load(o.compare), o), 0;
   text::Encoding e = t->encode(o.text, {.add_special_tokens = o.special, .parse_special = true});
   if (o.json) {
     Json tokens = Json::array();
@@ -123,6 +155,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("text", o->text, "the text; default: standard input");
   app.add_option("--file", o->file, "read the text from a file");
   app.add_option("--ids", o->ids, "decode these ids instead: 1,2,3");
+  app.add_option("--compare", o->compare, "another tokenizer: counts and cuts side by side");
   app.add_flag("--special", o->special, "add the tokenizer's own special tokens (BOS, EOS)");
   app.add_flag("--json", o->json, "for machines");
   app.add_flag("--jsonl", o->jsonl,
@@ -136,7 +169,8 @@ std::function<int()> declare(CLI::App& app) {
 extern const Command tokenize_command{"tokenize", "Text to tokens and ids, and back",
                                       "  tenon tokenize model.gguf \"Hello, world\"\n"
                                       "  tenon tokenize model/ --file book.txt --json\n"
-                                      "  tenon tokenize model/ --ids 19556,28,905\n",
+                                      "  tenon tokenize model/ --ids 19556,28,905\n"
+                                      "  tenon tokenize model.gguf \"straight ahead\" --compare other/tokenizer.json\n",
                                       declare};
 
 }  // namespace tenon::cli

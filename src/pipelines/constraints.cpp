@@ -40,9 +40,12 @@ Constraints::Compiled Constraints::compile(const std::string& key,
   return compiled;
 }
 
-int64_t shortest_answer(const Constraints::Compiled& constraint) {
+void check_room(const Constraints::Compiled& constraint, int64_t most) {
   ConstraintState state(constraint);
-  return state.can_end() ? 1 : static_cast<int64_t>(state.closing_tokens().size());
+  const int64_t least = state.can_end() ? 1 : static_cast<int64_t>(state.closing_tokens().size());
+  if (least > most)
+    fail(ErrorCode::invalid_argument, "the shortest answer of the asked form has {} tokens, only {} may be generated",
+         least, most);
 }
 
 GrammarMask::GrammarMask(Constraints::Compiled constraint)

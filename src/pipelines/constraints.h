@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "runtime/scheduler.h"
+#include "runtime/token_mask.h"
 #include "text/grammar/constraint.h"
 
 namespace tenon::pipelines {
@@ -30,14 +30,14 @@ class Constraints {
   std::list<std::pair<std::string, Compiled>> known_;  // the one used last is the first
 };
 
-// Tokens of the shortest answer: fewer cannot complete it.
-int64_t shortest_answer(const Constraints::Compiled& constraint);
+// Throws Error{invalid_argument}: the shortest answer has more than `most` tokens.
+void check_room(const Constraints::Compiled& constraint, int64_t most);
 
 // Holds one answer to a grammar, and completes it within the tokens it may have: a token after which the rest could not
 // be finished in time is refused, and where most are, the shortest way to the end is taken.
 class GrammarMask : public runtime::TokenMask {
  public:
-  // Precondition: the sequence's max_tokens is shortest_answer() or more.
+  // Precondition: check_room() of the sequence's max_tokens.
   explicit GrammarMask(Constraints::Compiled constraint);
   void allow(std::span<uint32_t> bits) noexcept override;
   Taken accept(int32_t token, int64_t left) noexcept override;

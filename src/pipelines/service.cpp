@@ -221,11 +221,7 @@ void TextService::check(const ServiceRequest& r) const {
   if (r.embed != ServiceRequest::Embed::none && engine.graph().output("final") < 0)
     fail(ErrorCode::unsupported, "the model was not loaded for embeddings; start the server with --embeddings");
   r.sampling.check(engine.vocab());
-  if (!r.constraint) return;
-  const int64_t room = r.max_tokens > 0 ? r.max_tokens : longest() - prompt + 1, least = shortest_answer(r.constraint);
-  if (least > room)
-    fail(ErrorCode::invalid_argument, "the shortest answer of the asked form has {} tokens, only {} may be generated",
-         least, room);
+  if (r.constraint) check_room(r.constraint, r.max_tokens > 0 ? r.max_tokens : longest() - prompt + 1);
 }
 
 std::optional<uint64_t> TextService::submit(ServiceRequest request) {

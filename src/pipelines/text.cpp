@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "formats/gguf.h"
 #include "pipelines/stop_strings.h"
@@ -161,7 +162,22 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   auto start = Clock::now();
   int64_t from = reuse_prefix(request.prompt);
   result.prefilled = total - from;
-  auto choose = [&](std::span<float> logits) { return sampler.next(logits, request.prompt, result.tokens); };
+  auto sample = [&](std::span<float> logits) { return sampler.next(logits, request.prompt, result.tokens); };
+  std::optional<GrammarMask> mask;
+  std::vector<float> raw;
+  std::vector<uint32_t> bits;
+  if (request.constraint) {
+    mask.emplace(request.constraint);
+    raw.resize(static_cast<size_t>(engine_->vocab()));
+    bits.resize(static_cast<size_t>(ceil_div(engine_->vocab(), 32)));
+    check_room(request.constraint, most);
+  }
+  auto taken = GrammarMask::Taken::yes;
+  auto choose = [&](std::span<float> logits) {
+    if (!mask) return sample(logits);
+    const int64_t left = most - static_cast<int64_t>(result.tokens.size()) - 1;
+    return runtime::sample_masked(*mask, logits, raw, bits, left, taken, sample);
+  };
   int32_t token = prefill(request.prompt, from, choose);
   auto first = Clock::now();
   result.prefill_s = result.first_token_s = seconds(start, first);
@@ -172,7 +188,8 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   };
   for (;;) {
     result.tokens.push_back(token);
-    bool end = !request.ignore_eos && std::binary_search(end_tokens_.begin(), end_tokens_.end(), token);
+    bool end = taken == GrammarMask::Taken::last ||
+               (!request.ignore_eos && std::binary_search(end_tokens_.begin(), end_tokens_.end(), token));
     std::string text = stream ? stop.push(stream->push(token)) : std::string();
     if (stop.found()) end = true;
     bool go_on = emit(text);
@@ -203,25 +220,26 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   return result;
 }
 
-Prompt chat_prompt(const text::Tokenizer& tokenizer, const std::string& template_source, const text::ChatInput& input) {
+Prompt chat_prompt(const text::Tokenizer& tokenizer, const std::string& template_source, const text::ChatInput& input,
+                   bool trust_content) {
   text::ChatInput in = input;
   auto name = [&](std::optional<int32_t> id) { return id ? std::optional(tokenizer.token(*id)) : std::nullopt; };
   if (!in.bos_token) in.bos_token = name(tokenizer.bos_id());
   if (!in.eos_token && !tokenizer.eos_ids().empty()) in.eos_token = name(tokenizer.eos_ids().front());
   text::Rendered r = text::ChatTemplate(template_source).render(in);
+  if (trust_content) r.content.clear();
   // The template writes BOS itself where the model wants one.
   return {r.text, tokenizer.encode_prompt(r.text, r.content, {.add_special_tokens = false, .parse_special = true})};
 }
 
-std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools) {
-  const std::string* fallback = nullptr;
-  for (const auto& [name, source] : tokenizer.chat_templates()) {
-    if (tools && name == "tool_use") return source;
-    if (name == "default") fallback = &source;
-  }
-  if (!fallback)
+std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools, std::string_view name) {
+  if (const std::string* source = text::choose_template(tokenizer.chat_templates(), tools, name)) return *source;
+  if (tokenizer.chat_templates().empty())
     fail(ErrorCode::not_found, "the model has no chat template; use --raw for plain text or --chat-template FILE");
-  return *fallback;
+  std::string names;
+  for (const auto& t : tokenizer.chat_templates()) names += (names.empty() ? "" : ", ") + printable(t.first);
+  fail(ErrorCode::not_found, "the model has no chat template called '{}'; it has {}",
+       name.empty() ? "default" : printable(name), names);
 }
 
 }  // namespace tenon::pipelines

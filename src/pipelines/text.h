@@ -10,6 +10,7 @@
 
 #include "base/function_ref.h"
 #include "base/json.h"
+#include "pipelines/constraints.h"
 #include "runtime/engine.h"
 #include "runtime/sampler.h"
 #include "text/chat_template.h"
@@ -24,6 +25,7 @@ struct GenerateRequest {
   bool skip_special_tokens = true;  // in the text
   std::vector<std::string> stop;
   runtime::SamplingOptions sampling;
+  Constraints::Compiled constraint;  // that the answer keeps; null: every token may come
 };
 
 struct GenerateResult {
@@ -80,8 +82,11 @@ struct Prompt {
   std::string text;
   std::vector<int32_t> tokens;
 };
-Prompt chat_prompt(const text::Tokenizer& tokenizer, const std::string& template_source, const text::ChatInput& input);
-// The template a chat uses: the default one, or tool_use when tools are given and it exists. Throws Error{not_found}.
-std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools);
+// What messages say is text: special tokens are only those that the template wrote, unless `trust_content`.
+Prompt chat_prompt(const text::Tokenizer& tokenizer, const std::string& template_source, const text::ChatInput& input,
+                   bool trust_content = false);
+// The template a chat uses: the one called `name`; without a name the default one, or tool_use when tools are given and
+// it exists. Throws Error{not_found}, which lists the names there are.
+std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools, std::string_view name = {});
 
 }  // namespace tenon::pipelines

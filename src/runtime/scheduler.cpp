@@ -11,7 +11,6 @@ namespace tenon::runtime {
 namespace {
 
 constexpr size_t kMostLogProbs = 64;
-constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 bool before(const Sequence* a, const Sequence* b) {
   return a->priority != b->priority ? a->priority < b->priority : a->id < b->id;
@@ -246,7 +245,7 @@ void Scheduler::report_prompt(Sequence& s, const StepOutput& out) {
 
 // Log softmax in f64 over ids ascending.
 Scheduler::Likeliest Scheduler::likeliest(std::span<const float> logits, int top) noexcept {
-  float most = kNever;
+  float most = kNeverLogit;
   for (float x : logits) most = std::max(most, x);
   double sum = 0;
   for (float x : logits) sum += std::exp(static_cast<double>(x) - most);
@@ -273,53 +272,32 @@ Scheduler::Likeliest Scheduler::likeliest(std::span<const float> logits, int top
 void Scheduler::restrict(const Sequence& s, std::span<float> logits) noexcept {
   if (static_cast<int64_t>(s.output().size()) < s.min_tokens)
     for (int32_t t : s.end_tokens)
-      if (t < engine_.vocab()) logits[static_cast<size_t>(t)] = kNever;
-  for (int32_t t : s.forbidden) logits[static_cast<size_t>(t)] = kNever;
+      if (t < engine_.vocab()) logits[static_cast<size_t>(t)] = kNeverLogit;
+  for (int32_t t : s.forbidden) logits[static_cast<size_t>(t)] = kNeverLogit;
   if (!s.allowed.empty()) {
     std::fill(mask_.begin(), mask_.end(), 0);
     for (int32_t t : s.allowed) mask_[static_cast<size_t>(t) / 32] |= 1u << t % 32;
-    drop_unmasked(logits);
+    drop_unmasked(logits, mask_);
   }
-  if (s.mask) {
-    std::fill(mask_.begin(), mask_.end(), 0);
-    s.mask->allow(mask_);
-    drop_unmasked(logits);
-  }
-}
-
-void Scheduler::drop_unmasked(std::span<float> logits) noexcept {
-  for (size_t t = 0; t < logits.size(); ++t)
-    if (!(mask_[t / 32] >> t % 32 & 1)) logits[t] = kNever;
-}
-
-// What the mask refuses is left out and the step's one random number is used again, so that the answer stays a function
-// of its inputs. -1: nothing that may come is taken.
-int32_t Scheduler::sample_masked(Sequence& s, std::span<float> logits, TokenMask::Taken& taken) noexcept {
-  constexpr int kMostRefused = 64;
-  for (int refused = 0; refused < kMostRefused; ++refused) {
-    restrict(s, logits);
-    const int32_t token = s.sampler->next(logits, s.prompt(), s.output(), s.choice);
-    taken = s.mask->accept(token, s.max_tokens - static_cast<int64_t>(s.output().size()) - 1);
-    if (taken != TokenMask::Taken::no) return token;
-    raw_[static_cast<size_t>(token)] = kNever;
-    std::copy(raw_.begin(), raw_.end(), logits.begin());
-  }
-  return -1;
 }
 
 void Scheduler::take_token(Sequence& s, std::span<float> logits, Clock::time_point now) {
   Likeliest model{};
   const bool wanted = s.top_logprobs >= 0;
   if (wanted) model = likeliest(logits, s.top_logprobs);
-  if (wanted || s.mask) std::copy(logits.begin(), logits.end(), raw_.begin());  // the sampler changes them
+  auto sample = [&](std::span<float> l) {
+    restrict(s, l);
+    return s.sampler->next(l, s.prompt(), s.output(), s.choice);
+  };
   TokenMask::Taken taken = TokenMask::Taken::yes;
   int32_t token;
   if (s.mask) {
-    token = sample_masked(s, logits, taken);
+    const int64_t left = s.max_tokens - static_cast<int64_t>(s.output().size()) - 1;
+    token = sample_masked(*s.mask, logits, raw_, mask_, left, taken, sample);
     if (token < 0) return ended_.emplace_back(&s, Finish::stop), void();
   } else {
-    restrict(s, logits);
-    token = s.sampler->next(logits, s.prompt(), s.output(), s.choice);
+    if (wanted) std::copy(logits.begin(), logits.end(), raw_.begin());  // the sampler changes them
+    token = sample(logits);
   }
   s.tokens.push_back(token);
   if (s.output().size() == 1) s.first_token = now;

@@ -12,22 +12,11 @@
 
 #include "runtime/engine.h"
 #include "runtime/sampler.h"
+#include "runtime/token_mask.h"
 
 namespace tenon::runtime {
 
 using Clock = std::chrono::steady_clock;
-
-// Which tokens may come next, by a grammar or a schema. Driven by the thread that steps.
-class TokenMask {
- public:
-  // no: not this one after all, and nothing has changed. last: nothing may follow it.
-  enum class Taken { yes, no, last };
-  virtual ~TokenMask() = default;
-  // Sets bit t % 32 of word t / 32 for every token t that may come next; all words are zero before.
-  virtual void allow(std::span<uint32_t> bits) noexcept = 0;
-  // `left`: how many tokens may follow this one.
-  virtual Taken accept(int32_t token, int64_t left) noexcept = 0;
-};
 
 // Natural logarithms of probabilities by the model alone (before bias, penalties, temperature).
 struct LogProbs {
@@ -124,7 +113,6 @@ class Scheduler {
   bool blocked(const Sequence& s) const noexcept;
   void sample(const StepOutput& out);
   void take_token(Sequence& s, std::span<float> logits, Clock::time_point now);
-  int32_t sample_masked(Sequence& s, std::span<float> logits, TokenMask::Taken& taken) noexcept;
   void report_prompt(Sequence& s, const StepOutput& out);
   struct Likeliest {
     double shift;  // logit - shift is the log probability
@@ -132,7 +120,6 @@ class Scheduler {
   };
   Likeliest likeliest(std::span<const float> logits, int top) noexcept;
   void restrict(const Sequence& s, std::span<float> logits) noexcept;
-  void drop_unmasked(std::span<float> logits) noexcept;
   int64_t regime_length(const Sequence& s) const noexcept;
   int64_t known(const Sequence& s) const { return static_cast<int64_t>(s.tokens.size()); }
   int64_t computed(const Sequence& s) const { return engine_.length(s.slot); }

@@ -5,9 +5,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "text/grammar/choices.h"
-#include "text/grammar/gbnf.h"
+#include "text/grammar/grammar_text.h"
 #include "text/grammar/json_schema.h"
-#include "text/grammar/lark.h"
 #include "text/grammar/regex_grammar.h"
 
 namespace tenon::server {
@@ -31,11 +30,8 @@ OutputForm choice_form(const std::vector<std::string>& texts, const std::string&
               [texts] { return grammar::choices_grammar(texts); });
 }
 
-// GBNF rules are written with ::=, Lark's with a colon.
 OutputForm grammar_form(const std::string& source, const std::string& field) {
-  if (source.find("::=") != std::string::npos)
-    return form("gbnf", field, source, [source] { return grammar::gbnf_grammar(source); });
-  return form("lark", field, source, [source] { return grammar::lark_grammar(source); });
+  return form("grammar", field, source, [source] { return grammar::grammar_of_text(source); });
 }
 
 // A schema is an object or its text.

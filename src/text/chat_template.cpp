@@ -184,8 +184,8 @@ std::string ChatTemplate::render_context(const Json& context, std::optional<std:
 
 const std::string* choose_template(std::span<const NamedTemplate> templates, bool has_tools, std::string_view wanted) {
   auto find = [&](std::string_view name) -> const std::string* {
-    for (const NamedTemplate& t : templates)
-      if (t.name == name) return &t.source;
+    for (const auto& [known, source] : templates)
+      if (known == name) return &source;
     return nullptr;
   };
   if (!wanted.empty()) return find(wanted);

@@ -50,9 +50,7 @@ class ChatTemplate {
   std::shared_ptr<const jinja::Program> program_;
 };
 
-struct NamedTemplate {
-  std::string name, source;
-};
+using NamedTemplate = std::pair<std::string, std::string>;  // name, source
 
 // Of a model's several templates the one called `wanted`; without a wish "tool_use" where tools are given, else
 // "default". nullptr: there is none.

@@ -321,12 +321,14 @@ TEST_F(Server, AFullQueueSaysSo) {
   start({}, {}, 0);  // four run, none waits
   std::vector<std::unique_ptr<Client>> busy;
   int refused = 0;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < 16; ++i) {
     busy.push_back(std::make_unique<Client>(port()));
     Json body = completion({1, 2, i}, 250);
     body["stream"] = true;
     busy.back()->send(Client::request("POST", "/v1/completions", body.dump()));
-    std::string head = busy.back()->read_until("\r\n\r\n");
+  }
+  for (auto& client : busy) {
+    std::string head = client->read_until("\r\n\r\n");
     if (head.find(" 429 ") != std::string::npos) {
       EXPECT_NE(head.find("Retry-After"), std::string::npos);
       ++refused;
