@@ -59,6 +59,9 @@ void RunFlags::declare(CLI::App& app) {
       ->check(CLI::IsMember({"off", "load", "later"}));
   g->add_option("--compute", compute, "f32: weights decoded to f32, activations and KV in f32 (reference numerics)")
       ->check(CLI::IsMember({"f32"}));
+  g->add_option("--speculation", speculation,
+                "ngram: text that repeats is drafted from what came before, the tokens stay the same; or off")
+      ->check(CLI::IsMember({"ngram", "off"}));
   g->add_option("--device", options.device, "cpu, or reference (plain loops)");
   g->add_flag("--prefault", options.prefault, "touch all planned memory at load");
 }
@@ -68,6 +71,7 @@ runtime::RunOptions RunFlags::resolve() const {
   o.kv = *cpu::kv_type_named(kv);
   o.pack = pack == "off" ? runtime::Pack::off : pack == "load" ? runtime::Pack::load : runtime::Pack::later;
   o.compute_f32 = compute == "f32";
+  o.speculate = speculation == "ngram";
   if (!weights.empty() && !(o.weights = load_precision(weights)))
     fail(ErrorCode::invalid_argument, "--weights '{}': use one of {}", printable(weights), kLoadPrecisions);
   if (!memory.empty()) {

@@ -24,7 +24,9 @@ Json RunReport::timings() const {
           {"prefill_tokens_per_s", result.prefill_s > 0 ? static_cast<double>(result.prefilled) / result.prefill_s : 0},
           {"first_token_ms", first_token * 1e3},
           {"decode_ms", result.decode_s * 1e3},
-          {"decode_tokens_per_s", decode_rate(result)}};
+          {"decode_tokens_per_s", decode_rate(result)},
+          {"drafted_tokens", result.drafted},
+          {"accepted_tokens", result.accepted}};
 }
 
 Json RunReport::memory_json() const {

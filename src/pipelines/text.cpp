@@ -124,20 +124,41 @@ int32_t TextPipeline::prefill(std::span<const int32_t> tokens, int64_t from, Cho
   return token;
 }
 
-int32_t TextPipeline::decode(int32_t token, int64_t prompt_length, Choose choose) {
+bool TextPipeline::decode(std::span<const int32_t> tokens, int64_t prompt_length, int64_t most, Choose choose,
+                          GenerateResult& result) {
   if (static_cast<int64_t>(held_.size()) ==
       engine_->rope_boundary()) {  // all frequencies change here: compute all anew
-    std::vector<int32_t> all = held_;
-    all.push_back(token);
     engine_->reset(0);
     held_.clear();
-    return prefill(all, 0, choose);
+    prefill(tokens, 0, choose);
+    return true;
   }
-  int32_t next = -1;
-  BatchItem item{0, {&token, 1}, prompt_length, BatchItem::Outputs::last};
-  if (!engine_->step({&item, 1}, [&](const runtime::StepOutput& o) { next = choose(o.logits); })) return -1;
-  held_.push_back(token);
-  return next;
+  step_.assign(1, tokens.back());
+  if (engine_->options().speculate) {
+    auto draft = lookup_.draft(tokens, std::min(engine_->draft_limit(0), most - 1));
+    step_.insert(step_.end(), draft.begin(), draft.end());
+  }
+  if (step_.size() > 1 && !engine_->reserve(0, engine_->length(0) + static_cast<int64_t>(step_.size())))
+    step_.resize(1);
+  BatchItem item{0, step_, prompt_length, BatchItem::Outputs::all};
+  const double busy = engine_->busy_s();
+  size_t right = 0;  // of the draft
+  bool open = true;
+  if (!engine_->step({&item, 1}, [&](const runtime::StepOutput& o) {
+        if (!open) return;
+        const int32_t next = choose(o.logits);
+        const auto r = static_cast<size_t>(o.row) + 1;
+        open = r < step_.size() && step_[r] == next;
+        right += open;
+      }))
+    return false;
+  const auto drafted = static_cast<int64_t>(step_.size()) - 1;
+  held_.insert(held_.end(), step_.begin(), step_.begin() + static_cast<ptrdiff_t>(right) + 1);
+  engine_->truncate(0, static_cast<int64_t>(held_.size()));
+  lookup_.learn(drafted, static_cast<int64_t>(right), engine_->busy_s() - busy);
+  result.drafted += drafted;
+  result.accepted += static_cast<int64_t>(right);
+  return true;
 }
 
 GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRef<bool(std::string_view)> piece) {
@@ -154,7 +175,10 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   GenerateResult result;
   int64_t most = request.max_tokens > 0 ? request.max_tokens : engine_->context();
   most = std::min(most, engine_->context() - total + 1);
-  result.tokens.reserve(static_cast<size_t>(most));
+  std::vector<int32_t> all = request.prompt;  // and the answer behind it
+  all.reserve(static_cast<size_t>(total + most));
+  step_.reserve(runtime::kMostDrafted + 1);
+  auto output = [&] { return std::span<const int32_t>(all).subspan(static_cast<size_t>(total)); };
   std::optional<text::DecodeStream> stream;
   if (tokenizer_) stream.emplace(tokenizer_, request.skip_special_tokens), result.text.emplace();
   StopStrings stop(request.stop);
@@ -162,7 +186,7 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   auto start = Clock::now();
   int64_t from = reuse_prefix(request.prompt);
   result.prefilled = total - from;
-  auto sample = [&](std::span<float> logits) { return sampler.next(logits, request.prompt, result.tokens); };
+  auto sample = [&](std::span<float> logits) { return sampler.next(logits, request.prompt, output()); };
   std::optional<GrammarMask> mask;
   std::vector<float> raw;
   std::vector<uint32_t> bits;
@@ -174,11 +198,13 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   }
   auto taken = GrammarMask::Taken::yes;
   auto choose = [&](std::span<float> logits) {
-    if (!mask) return sample(logits);
-    const int64_t left = most - static_cast<int64_t>(result.tokens.size()) - 1;
-    return runtime::sample_masked(*mask, logits, raw, bits, left, taken, sample);
+    if (taken == GrammarMask::Taken::last) return -1;
+    const int64_t left = most - static_cast<int64_t>(output().size()) - 1;
+    const int32_t token = mask ? runtime::sample_masked(*mask, logits, raw, bits, left, taken, sample) : sample(logits);
+    if (token >= 0) all.push_back(token);
+    return token;
   };
-  int32_t token = prefill(request.prompt, from, choose);
+  prefill(request.prompt, from, choose);
   auto first = Clock::now();
   result.prefill_s = result.first_token_s = seconds(start, first);
 
@@ -186,31 +212,32 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
     if (result.text) *result.text += text;
     return piece(text);
   };
-  for (;;) {
-    result.tokens.push_back(token);
-    bool end = taken == GrammarMask::Taken::last ||
-               (!request.ignore_eos && std::binary_search(end_tokens_.begin(), end_tokens_.end(), token));
-    std::string text = stream ? stop.push(stream->push(token)) : std::string();
-    if (stop.found()) end = true;
-    bool go_on = emit(text);
-    if (end) {
-      result.finish_reason = "stop";
-      break;
+  std::string& finish = result.finish_reason;
+  for (size_t said = 0; finish.empty();) {
+    if (said == output().size()) finish = "stop";  // the mask took nothing
+    while (said < output().size() && finish.empty()) {
+      const int32_t token = output()[said++];
+      const bool last = taken == GrammarMask::Taken::last && said == output().size();
+      const bool end =
+          last || (!request.ignore_eos && std::binary_search(end_tokens_.begin(), end_tokens_.end(), token));
+      const std::string text = stream ? stop.push(stream->push(token)) : std::string();
+      const bool go_on = emit(text);
+      if (end || stop.found())
+        finish = "stop";
+      else if (!go_on)
+        finish = "cancelled";
+      else if (static_cast<int64_t>(said) >= most)
+        finish = "length";
     }
-    if (!go_on) {
-      result.finish_reason = "cancelled";
-      break;
-    }
-    if (static_cast<int64_t>(result.tokens.size()) >= most) {
-      result.finish_reason = "length";
-      break;
-    }
-    token = decode(token, total, choose);
-    if (token < 0) {
-      result.finish_reason = "length";
-      break;
-    }
-    if (result.tokens.size() == 1) engine_->pack_pending();
+    all.resize(static_cast<size_t>(total) + said);
+    if (!finish.empty()) break;
+    if (!decode(all, total, most - static_cast<int64_t>(said), choose, result)) finish = "length";
+    if (said == 1) engine_->pack_pending();
+  }
+  result.tokens.assign(output().begin(), output().end());
+  if (held_.size() >= all.size()) {  // a draft went on behind the end
+    held_.resize(all.size() - 1);
+    engine_->truncate(0, static_cast<int64_t>(held_.size()));
   }
   if (stream) {
     std::string tail = stop.push(stream->finish()) + stop.finish();

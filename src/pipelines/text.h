@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "pipelines/constraints.h"
 #include "runtime/engine.h"
+#include "runtime/prompt_lookup.h"
 #include "runtime/sampler.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -34,6 +35,7 @@ struct GenerateResult {
   std::string finish_reason;                              // "stop", "length", "cancelled"
   double prefill_s = 0, first_token_s = 0, decode_s = 0;  // first_token_s: from the call to the first token
   int64_t prefilled = 0;                                  // prompt tokens computed (the rest was still in the sequence)
+  int64_t drafted = 0, accepted = 0;                      // tokens by prompt lookup
 };
 
 class TextPipeline {
@@ -61,7 +63,10 @@ class TextPipeline {
   using Choose = FunctionRef<int32_t(std::span<float> logits)>;
   // Runs tokens[from..] in chunks; the token chosen from the last logits.
   int32_t prefill(std::span<const int32_t> tokens, int64_t from, Choose choose);
-  int32_t decode(int32_t token, int64_t prompt_length, Choose choose);  // -1: the KV pool is used up
+  // Runs the last token of `tokens` and a draft of what follows it; `choose` gets the logits behind each as long as its
+  // answers are the draft's. False: the KV pool is used up.
+  bool decode(std::span<const int32_t> tokens, int64_t prompt_length, int64_t most, Choose choose,
+              GenerateResult& result);
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   double plan_s_ = 0, tokenizer_s_ = 0;
@@ -69,6 +74,8 @@ class TextPipeline {
   std::vector<int32_t> end_tokens_;
   runtime::SamplingOptions sampling_;
   std::vector<int32_t> held_;  // tokens sequence 0 holds
+  std::vector<int32_t> step_;  // the last token and a draft of what follows
+  runtime::PromptLookup lookup_;
 };
 
 // The tokenizer of a model directory or GGUF file; null when it has none. Throws Error when it has a broken one.

@@ -193,6 +193,15 @@ uint64_t Engine::rope_regime(int64_t prompt_length) const noexcept {
   return rope_boundary_ && prompt_length > rope_boundary_ ? 1 : 0;
 }
 
+int64_t Engine::draft_limit(int64_t sequence) const noexcept {
+  const int64_t next = length(sequence) + 1;
+  int64_t limit =
+      std::min({context() - next, max_rows() - 1, options().prefill_chunk - 1, layout_.bounds.sizes.outputs - 1});
+  if (dynamic_rope_) limit = std::min(limit, dynamic_rope_ - next);  // beyond, each length has a theta of its own
+  if (rope_boundary_ && next <= rope_boundary_) limit = std::min(limit, rope_boundary_ - next);
+  return std::max<int64_t>(limit, 0);
+}
+
 bool Engine::reserve(int64_t sequence, int64_t length) noexcept {
   for (BlockPool& p : pools_)
     if (!p.grow(sequence, length)) return false;

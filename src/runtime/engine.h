@@ -59,6 +59,11 @@ class Engine {
   // crosses must be a prefill of everything after reset(). 0: no such length.
   int64_t rope_boundary() const { return rope_boundary_; }
 
+  // Forgets a sequence's tokens from `length` on. Precondition: no more than a prefill chunk.
+  void truncate(int64_t sequence, int64_t length) noexcept { lengths_[static_cast<size_t>(sequence)] = length; }
+  // How many tokens beyond the next one a step may append with the bits of steps of one token each, and take back.
+  int64_t draft_limit(int64_t sequence) const noexcept;
+
   // Makes room for the first `length` tokens of a sequence; false: the KV pool has too few free blocks.
   bool reserve(int64_t sequence, int64_t length) noexcept;
   // With options().prefix_cache: an empty sequence takes over the computed beginning of `tokens` that is known, of at

@@ -10,6 +10,7 @@
 #include "runtime/arena.h"
 #include "runtime/kv_blocks.h"
 #include "runtime/prefix_tree.h"
+#include "runtime/prompt_lookup.h"
 
 namespace tenon::runtime {
 
@@ -42,6 +43,7 @@ bool is_matrix(const graph::Graph& g, size_t weight) {
 int64_t outputs_bound(const RunOptions& o, int64_t rows, int64_t vocab) {
   // Logits of a whole prompt over a large vocabulary are gigabytes: they are made in chunks.
   int64_t n = o.all_logits ? (vocab > 65536 ? 32 : 64) : o.max_sequences;
+  if (o.speculate) n = std::max(n, kMostDrafted + 1);
   return std::min(n, rows);
 }
 

@@ -22,6 +22,7 @@ struct RunOptions {
   std::optional<DType> weights;  // load matrices at this precision
   bool compute_f32 = false;      // weights decoded to f32, activations and KV in f32
   Pack pack = Pack::later;
+  bool speculate = false;                // drafts by prompt lookup, verified in one step: room for their logits
   bool prefault = false;                 // touch all planned memory at load
   uint64_t memory = 0;                   // limit on the plan's peak; 0: what the machine has free
   bool hidden_states = false;            // every layer's output is kept

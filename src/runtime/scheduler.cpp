@@ -33,6 +33,7 @@ Scheduler::Scheduler(Engine& engine, size_t most) : engine_(engine), final_outpu
   batch_.reserve(slots);
   items_.reserve(slots);
   ended_.reserve(slots);
+  drafted_.reserve(kMostDrafted + 1);
   for (size_t i = slots; i-- > 0;) free_slots_.push_back(static_cast<int64_t>(i));
   const auto vocab = static_cast<size_t>(engine.vocab());
   auto scratch = reinterpret_cast<float*>(engine.sampler_scratch().subspan(4 * vocab).data());
@@ -116,7 +117,7 @@ bool Scheduler::add(Sequence& s, int64_t count) {
   const bool prompt_rows = (s.prompt_logprobs && s.output().empty()) || s.embed == Embed::all;
   item.outputs = prompt_rows ? BatchItem::Outputs::all : last ? BatchItem::Outputs::last : BatchItem::Outputs::none;
   batch_.push_back(item);
-  items_.push_back({&s, last});
+  items_.push_back({.sequence = &s, .last = last});
   rows_left_ -= count;
   return last;
 }
@@ -131,11 +132,31 @@ void Scheduler::plan_decodes() {
       s.long_regime = true;
       continue;
     }
-    if (make_room(s, known(s)))
-      add(s, 1);
-    else
+    if (!make_room(s, known(s)))
       preempt(s);
+    else if (running_.size() == 1 && waiting_.empty())
+      add_draft(s);
+    else
+      add(s, 1);
   }
+}
+
+// Drafts pay while reading the weights is what a step costs: for one sequence alone.
+void Scheduler::add_draft(Sequence& s) {
+  std::span<const int32_t> draft;
+  if (engine_.options().speculate) {
+    const int64_t left = s.max_tokens - static_cast<int64_t>(s.output().size()) - 1;
+    draft = s.lookup.draft(s.tokens, std::min({engine_.draft_limit(s.slot), left, rows_left_ - 1}));
+  }
+  const auto count = static_cast<int64_t>(draft.size());
+  add(s, 1);
+  if (draft.empty() || !engine_.reserve(s.slot, known(s) + count)) return;
+  drafted_.assign(1, s.tokens.back());
+  drafted_.insert(drafted_.end(), draft.begin(), draft.end());
+  batch_.back().tokens = drafted_;
+  batch_.back().outputs = BatchItem::Outputs::all;
+  items_.back().drafted = count;
+  rows_left_ -= count;
 }
 
 void Scheduler::plan_prefills() {
@@ -207,9 +228,18 @@ bool Scheduler::step(Clock::time_point now) {
   if (totals_.preemptions == preempted) admit(now);
   if (batch_.empty()) return false;
 
+  const double busy = engine_.busy_s();
   const bool ran = engine_.step(batch_, [&](const StepOutput& out) { sample(out); });
   TENON_CHECK(ran);
   ++totals_.steps;
+  if (items_.size() == 1 && items_[0].taken > 0 && (items_[0].drafted > 0 || batch_[0].tokens.size() == 1)) {
+    const Item& i = items_[0];
+    Sequence& s = *i.sequence;
+    if (i.drafted > 0) engine_.truncate(s.slot, known(s) - 1);
+    s.lookup.learn(i.drafted, i.taken - 1, engine_.busy_s() - busy);
+    totals_.drafted_tokens += static_cast<uint64_t>(i.drafted);
+    totals_.accepted_tokens += static_cast<uint64_t>(i.taken - 1);
+  }
   for (const Item& i : items_) engine_.keep_prefix(i.sequence->slot, i.sequence->tokens, regime_length(*i.sequence));
   for (auto [s, finish] : ended_) {
     stop_running(*s);
@@ -220,7 +250,7 @@ bool Scheduler::step(Clock::time_point now) {
 }
 
 void Scheduler::sample(const StepOutput& out) {
-  const Item& item = items_[out.item];
+  Item& item = items_[out.item];
   const bool final_row = out.row + 1 == static_cast<int64_t>(batch_[out.item].tokens.size());
   if (item.sequence->embed != Embed::none) {
     std::span<const float> rows = engine_.hidden(final_output_);
@@ -230,7 +260,13 @@ void Scheduler::sample(const StepOutput& out) {
     return;
   }
   if (item.sequence->prompt_logprobs) report_prompt(*item.sequence, out);
-  if (item.last && final_row) take_token(*item.sequence, out.logits, Clock::now());
+  if (!item.last || !item.open || (item.drafted == 0 && !final_row)) return;
+  Sequence& s = *item.sequence;
+  const size_t ended = ended_.size();
+  take_token(s, out.logits, Clock::now());
+  ++item.taken;
+  item.open = ended_.size() == ended && item.taken <= item.drafted &&
+              s.tokens.back() == drafted_[static_cast<size_t>(item.taken)];
 }
 
 void Scheduler::report_prompt(Sequence& s, const StepOutput& out) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/engine.h"
+#include "runtime/prompt_lookup.h"
 #include "runtime/sampler.h"
 #include "runtime/token_mask.h"
 
@@ -57,6 +58,7 @@ struct Sequence {
   TokenMask* mask = nullptr;
   Listener* listener = nullptr;
   std::optional<Sampler> sampler;
+  PromptLookup lookup;
 
   // Filled by the scheduler.
   uint64_t id = 0;
@@ -91,13 +93,17 @@ class Scheduler {
 
   struct Totals {
     uint64_t steps = 0, prompt_tokens = 0, reused_tokens = 0, generated_tokens = 0, preemptions = 0;
+    uint64_t drafted_tokens = 0, accepted_tokens = 0;
   };
   const Totals& totals() const { return totals_; }
 
  private:
   struct Item {  // of the batch under way
     Sequence* sequence;
-    bool last;  // its last known token is in the step: a new one comes
+    bool last;            // its last known token is in the step: a new one comes
+    int64_t drafted = 0;  // tokens behind it that may come
+    int64_t taken = 0;    // new tokens so far
+    bool open = true;     // what follows the tokens taken is in the step
   };
 
   template <class Wanted>
@@ -106,6 +112,7 @@ class Scheduler {
   void plan_prefills();
   void admit(Clock::time_point now);
   bool add(Sequence& s, int64_t count);
+  void add_draft(Sequence& s);
   bool make_room(Sequence& s, int64_t length) noexcept;
   void preempt(Sequence& s) noexcept;
   void stop_running(Sequence& s) noexcept;
@@ -132,6 +139,7 @@ class Scheduler {
   std::vector<int64_t> free_slots_;
   std::vector<BatchItem> batch_;
   std::vector<Item> items_;
+  std::vector<int32_t> drafted_;                     // a sequence's last token and the draft behind it
   std::vector<std::pair<Sequence*, Finish>> ended_;  // in this step
   std::span<float> raw_;                             // logits as the model gave them
   std::span<uint32_t> mask_;                         // a bit per token

@@ -227,6 +227,46 @@ TEST(Scheduler, DeadlinesStopsAndLengths) {
   EXPECT_EQ(e.kv_usage().used, 0);
 }
 
+// What a run with drafts generates is what one without generates, bit for bit, log probabilities included; over
+// windows that slide, through stops in the middle of a draft.
+TEST(Scheduler, DraftsChangeNothing) {
+  for (const char* name : {"llama-s-q4_0", "mistral_sliding", "gemma3", "gpt2", "phi3_longrope", "qwen2_yarn"}) {
+    SCOPED_TRACE(name);
+    RunOptions o = options(0, 2);
+    RunOptions drafts = o;
+    drafts.speculate = true;
+    auto model = open(name);
+    Engine plain(model, o), fast(model, drafts);
+    Scheduler one(plain, 4), two(fast, 4);
+    const int32_t vocab = static_cast<int32_t>(plain.vocab());
+    const int64_t most = std::min<int64_t>(120, plain.context() - 40);
+    for (uint32_t seed = 0; seed < 6; ++seed) {
+      Ask ask{{}, most, {}, 0, seed % 2 ? 2 : -1};
+      for (int32_t i = 0; i < 36; ++i) ask.prompt.push_back((i % 9 * 5 + static_cast<int32_t>(seed)) % vocab);
+      ask.sampling.temperature = seed < 3 ? 0 : 0.3;
+      ask.sampling.top_k = 3;  // random weights repeat themselves then
+      ask.sampling.seed = seed;
+      Asked a(plain, ask), b(fast, ask);
+      a.recorder.stop_after = b.recorder.stop_after = seed == 2 ? 33 : 1 << 20;
+      one.submit(a.sequence, Clock::now());
+      while (one.step(Clock::now())) {
+      }
+      two.submit(b.sequence, Clock::now());
+      while (two.step(Clock::now())) {
+      }
+      EXPECT_EQ(a.recorder.got, b.recorder.got) << seed;
+      EXPECT_EQ(a.recorder.chosen, b.recorder.chosen) << seed;
+      EXPECT_EQ(a.recorder.finish, b.recorder.finish) << seed;
+    }
+    EXPECT_EQ(one.totals().drafted_tokens, 0u);
+    if (std::string(name) != "phi3_longrope") {  // a short context
+      EXPECT_GT(two.totals().drafted_tokens, 0u);
+      EXPECT_LT(two.totals().steps, one.totals().steps);
+    }
+    EXPECT_EQ(fast.kv_usage().used, 0);
+  }
+}
+
 // A mask that lets even tokens through, and takes only every other one of them; fifteen are enough.
 struct Even : TokenMask {
   int accepted = 0;
