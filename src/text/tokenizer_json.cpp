@@ -122,6 +122,19 @@ class Reader {
     return f.has("continuing_subword_prefix") || f.has("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
   }
 
+  // An array of exactly two values; those of a shorter one must not be asked for.
+  template <class First, class Second>
+  void read_pair(ondemand::array pair, const First& first, const Second& second) {
+    int n = 0;
+    for (ondemand::value v : pair) {
+      if (n == 0) first(v);
+      if (n == 1) second(v);
+      ++n;
+    }
+    if (n != 2)
+      fail(ErrorCode::invalid_file, "{}: model: a pair of the vocabulary or the merges has {} values", source_, n);
+  }
+
   static bool takes_bytes(const TokenizerSpec& spec) {
     bool splits = std::any_of(spec.splitters.begin(), spec.splitters.end(),
                               [](const Splitter& s) { return std::holds_alternative<ByteLevelRule>(s); });
@@ -135,11 +148,9 @@ class Reader {
     if (vocab_is_list_) {
       uint32_t id = 0;
       for (ondemand::value entry : large("vocab").get_array()) {
-        ondemand::array pair = entry.get_array();
-        auto it = pair.begin();
-        builder.add(id++, std::string_view((*it).get_string()));
-        ++it;
-        scores_.push_back(double((*it).get_double()));
+        read_pair(
+            entry.get_array(), [&](ondemand::value token) { builder.add(id++, std::string_view(token.get_string())); },
+            [&](ondemand::value score) { scores_.push_back(double(score.get_double())); });
       }
     } else {
       for (auto field : large("vocab").get_object()) {
@@ -176,11 +187,9 @@ class Reader {
     uint32_t rank = 0;
     for (ondemand::value entry : merges) {
       if (entry.type() == ondemand::json_type::array) {
-        ondemand::array pair = entry.get_array();
-        auto it = pair.begin();
-        left_ = std::string_view((*it).get_string());
-        ++it;
-        right_ = std::string_view((*it).get_string());
+        read_pair(
+            entry.get_array(), [&](ondemand::value left) { left_ = std::string_view(left.get_string()); },
+            [&](ondemand::value right) { right_ = std::string_view(right.get_string()); });
         reader.add(table, left_, right_, rank++);
         continue;
       }

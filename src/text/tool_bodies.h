@@ -1,0 +1,18 @@
+// The text of one call, between its marks -> name and arguments.
+#pragma once
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "text/tool_calls.h"
+
+namespace tenon::text {
+
+// One JSON value: an object of a call, a list of such, or, behind a header that names it, the arguments themselves.
+// False: it is no call.
+bool read_json_calls(std::string_view header, std::string_view json, std::vector<ToolCall>& calls);
+
+// Bodies whose arguments are no JSON; their values become what the tool's schema says, else what they look like.
+bool read_tagged_calls(ToolFormat::Body body, std::string_view text, const Json& tools, std::vector<ToolCall>& calls);
+
+}  // namespace tenon::text

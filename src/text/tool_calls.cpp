@@ -1,0 +1,267 @@
+#include "text/tool_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "text/tool_bodies.h"
+
+namespace tenon::text {
+namespace {
+
+constexpr size_t kMostHeader = 512, kMostBody = size_t{1} << 20;
+constexpr std::string_view kBlank = " \t\r\n";
+
+// How many bytes at the end of `text` may be the beginning of `mark`.
+size_t held_back(std::string_view text, std::string_view mark) {
+  for (size_t n = std::min(mark.empty() ? 0 : mark.size() - 1, text.size()); n > 0; --n)
+    if (text.ends_with(mark.substr(0, n))) return n;
+  return 0;
+}
+
+}  // namespace
+
+void OutputDelta::operator+=(OutputDelta&& more) {
+  content += more.content;
+  reasoning += more.reasoning;
+  for (ToolCall& c : more.calls) calls.push_back(std::move(c));
+}
+
+bool opens_reasoning(const ToolFormat& format, std::string_view prompt) {
+  while (!prompt.empty() && kBlank.find(prompt.back()) != std::string_view::npos) prompt.remove_suffix(1);
+  return !format.think_begin.empty() && prompt.ends_with(format.think_begin);
+}
+
+std::vector<std::string_view> marks_of(const ToolFormat& f) {
+  std::vector<std::string_view> all = f.begin;
+  all.insert(all.end(), f.dropped.begin(), f.dropped.end());
+  for (std::string_view m : {f.end, f.before_arguments, f.think_begin, f.think_end})
+    if (!m.empty()) all.push_back(m);
+  return all;
+}
+
+ToolCallParser::ToolCallParser(const ToolFormat& format, Options options)
+    : format_(format), options_(std::move(options)) {
+  if (options_.reasoning_open) state_ = State::reasoning, drop_blank_ = true;
+}
+
+OutputDelta ToolCallParser::push(std::string_view text) {
+  OutputDelta out;
+  pending_ += text;
+  run(out, false);
+  return out;
+}
+
+OutputDelta ToolCallParser::finish() {
+  OutputDelta out;
+  run(out, true);
+  if (!drop_blank_) (state_ == State::reasoning ? out.reasoning : out.content) += blank_;
+  blank_.clear();
+  return out;
+}
+
+void ToolCallParser::run(OutputDelta& out, bool last) {
+  while (state_ == State::content     ? in_content(out, last)
+         : state_ == State::reasoning ? in_reasoning(out, last)
+                                      : in_call(out, last)) {
+  }
+}
+
+// White space waits for what follows: beside a mark it is dropped.
+void ToolCallParser::say(OutputDelta& out, std::string_view text) {
+  std::string& to = state_ == State::reasoning ? out.reasoning : out.content;
+  const size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) {
+    blank_ += text;
+    return;
+  }
+  const size_t last = text.find_last_not_of(kBlank);
+  if (!drop_blank_) (to += blank_) += text.substr(0, first);
+  to += text.substr(first, last + 1 - first);
+  blank_ = text.substr(last + 1);
+  drop_blank_ = false;
+  said_ = true;
+  bare_open_ = false;
+}
+
+// Behind a mark.
+void ToolCallParser::begin_part(State state) {
+  state_ = state;
+  blank_.clear();
+  drop_blank_ = true;
+  said_ = false;
+}
+
+// True: go on; false: more text is needed.
+bool ToolCallParser::in_content(OutputDelta& out, bool last) {
+  const bool calls = !options_.tools.is_null() && format_.body != ToolFormat::Body::none;
+  if (calls && format_.bare && bare_open_) {
+    const size_t ink = pending_.find_first_not_of(kBlank);
+    if (ink == std::string::npos && !last) return false;
+    if (ink != std::string::npos && pending_[ink] == '{') {
+      begin_call({}, ink);
+      return true;
+    }
+    if (ink != std::string::npos && pending_[ink] == ';' && calls_ > 0) {  // between calls
+      pending_.erase(0, ink + 1);
+      return true;
+    }
+  }
+  size_t at = std::string::npos, held = 0;
+  std::string_view found;
+  enum { call, drop, think } what = drop;
+  auto look = [&](std::string_view mark, decltype(what) kind, size_t within) {
+    if (mark.empty()) return;
+    const size_t p = std::string_view(pending_).substr(0, within).find(mark);
+    // Of two marks at one place the longer one counts.
+    if (p != std::string::npos && (p < at || (p == at && mark.size() > found.size())))
+      at = p, found = mark, what = kind;
+    if (within >= pending_.size()) held = std::max(held, held_back(pending_, mark));
+  };
+  constexpr size_t kAll = std::string::npos;
+  if (calls)
+    for (std::string_view m : format_.begin) look(m, call, kAll);
+  for (std::string_view m : format_.dropped) look(m, drop, kAll);
+  // Reasoning comes first, if it does.
+  const size_t ink = std::min(pending_.find_first_not_of(kBlank), pending_.size());
+  if (format_.think_anywhere || !said_) {
+    look(format_.think_begin, think, format_.think_anywhere ? kAll : ink + format_.think_begin.size());
+    look(format_.think_end, drop, format_.think_anywhere ? kAll : ink + format_.think_end.size());  // of nothing
+  }
+  if (at != std::string::npos && !last)  // a longer mark may begin at the same place
+    for (std::string_view m : format_.begin)
+      if (calls && m.size() > pending_.size() - at && m.starts_with(std::string_view(pending_).substr(at)))
+        return false;
+  if (at == std::string::npos) {
+    const size_t n = last ? pending_.size() : pending_.size() - held;
+    say(out, std::string_view(pending_).substr(0, n));
+    pending_.erase(0, n);
+    return false;
+  }
+  say(out, std::string_view(pending_).substr(0, at));
+  if (what == call) {
+    begin_call(found, at);
+    return true;
+  }
+  pending_.erase(0, at + found.size());
+  const bool said = said_;
+  begin_part(what == think ? State::reasoning : State::content);
+  if (what == drop && found != format_.think_end) said_ = said;
+  return true;
+}
+
+bool ToolCallParser::in_reasoning(OutputDelta& out, bool last) {
+  const size_t at = pending_.find(format_.think_end);
+  const size_t n = at != std::string::npos ? at
+                   : last                  ? pending_.size()
+                                           : pending_.size() - held_back(pending_, format_.think_end);
+  say(out, std::string_view(pending_).substr(0, n));
+  pending_.erase(0, n);
+  if (at == std::string::npos) return false;
+  pending_.erase(0, format_.think_end.size());
+  begin_part(State::content);
+  return true;
+}
+
+void ToolCallParser::begin_call(std::string_view mark, size_t at) {
+  pending_.erase(0, at + mark.size());
+  mark_ = mark;
+  state_ = State::call;
+  at_ = depth_ = value_ = 0;
+  in_string_ = escaped_ = in_value_ = was_value_ = false;
+}
+
+bool ToolCallParser::in_call(OutputDelta& out, bool last) {
+  std::vector<ToolCall> calls;
+  const Read r = format_.body == ToolFormat::Body::json ? read_json(last, calls) : read_tagged(last, calls);
+  if (r == Read::more && !last) return false;
+  state_ = State::content;
+  if (r != Read::done) {  // it was content, and what follows may hold calls again
+    say(out, mark_);
+    bare_open_ = false;
+    if (mark_.empty() && !pending_.empty()) {
+      say(out, std::string_view(pending_).substr(0, 1));
+      pending_.erase(0, 1);
+    }
+    return true;
+  }
+  for (ToolCall& c : calls) {
+    if (c.id.empty()) c.id = fmt::format("{}{}", options_.id, calls_);
+    ++calls_;
+    out.calls.push_back(std::move(c));
+  }
+  begin_part(State::content);
+  bare_open_ = true;
+  if (std::exchange(again_, false)) begin_call({}, 0);
+  return true;
+}
+
+// Takes whole JSON values, one behind another, and the end mark if it follows.
+ToolCallParser::Read ToolCallParser::read_json(bool last, std::vector<ToolCall>& calls) {
+  std::string_view text = pending_;
+  if (text.size() > kMostBody) return Read::bad;
+  for (; !was_value_ && at_ < text.size(); ++at_) {
+    const char c = text[at_];
+    if (!in_value_) {
+      if (!last && format_.end.starts_with(text.substr(at_))) return Read::more;
+      if (!format_.end.empty() && text.substr(at_).starts_with(format_.end)) {
+        // A name alone: a call without arguments.
+        if (!read_json_calls(text.substr(0, at_), "{}", calls)) return Read::bad;
+        pending_.erase(0, at_ + format_.end.size());
+        return Read::done;
+      }
+      if (c == '{' || (c == '[' && text.substr(0, at_).find_first_not_of(kBlank) == std::string_view::npos)) {
+        in_value_ = true;
+        value_ = at_;
+        depth_ = 1;
+      } else if (at_ > kMostHeader) {
+        return Read::bad;
+      }
+      continue;
+    }
+    if (in_string_) {
+      if (escaped_)
+        escaped_ = false;
+      else if (c == '\\')
+        escaped_ = true;
+      else if (c == '"')
+        in_string_ = false;
+    } else if (c == '"') {
+      in_string_ = true;
+    } else if (c == '{' || c == '[') {
+      ++depth_;
+    } else if ((c == '}' || c == ']') && --depth_ == 0) {
+      was_value_ = true;
+    }
+  }
+  if (!was_value_) return Read::more;
+  // Behind the value: white space, the end of a fence, the end mark.
+  std::string_view rest = text.substr(at_);
+  size_t n = std::min(rest.find_first_not_of(kBlank), rest.size());
+  if (rest.substr(n).starts_with("```"))
+    n += 3, n += std::min(rest.substr(n).find_first_not_of(kBlank), rest.size() - n);
+  const std::string_view behind = rest.substr(n);
+  const std::string_view end = format_.end;
+  const bool undecided =
+      behind.size() < end.size() && (end.starts_with(behind) || std::string_view("```").starts_with(behind));
+  if (undecided && !last) return Read::more;
+  if (!read_json_calls(text.substr(0, value_), text.substr(value_, at_ - value_), calls)) return Read::bad;
+  const bool ended = !end.empty() && behind.starts_with(end);
+  again_ = !ended && !end.empty() && behind.starts_with('{');  // one more under the same mark
+  pending_.erase(0, ended ? at_ + n + end.size() : again_ ? at_ + n : at_);
+  return Read::done;
+}
+
+ToolCallParser::Read ToolCallParser::read_tagged(bool last, std::vector<ToolCall>& calls) {
+  const size_t from = at_ < format_.end.size() ? 0 : at_ - format_.end.size();
+  const size_t end = pending_.find(format_.end, from);
+  at_ = pending_.size();
+  if (end == std::string::npos) return last || pending_.size() > kMostBody ? Read::bad : Read::more;
+  if (!read_tagged_calls(format_.body, std::string_view(pending_).substr(0, end), options_.tools, calls))
+    return Read::bad;
+  pending_.erase(0, end + format_.end.size());
+  return Read::done;
+}
+
+}  // namespace tenon::text

@@ -1,0 +1,104 @@
+// What a model says -> content, reasoning and tool calls, piece by piece.
+//
+//   const ToolFormat* format = tool_format_for(template_source);
+//   ToolCallParser parser(*format, {.tools = tools, .reasoning_open = opens_reasoning(*format, prompt)});
+//   for (piece...) use(parser.push(piece));
+//   use(parser.finish());
+//
+// A whole answer is by definition what its pieces add up to. What looks like a call and is none stays content: nothing
+// that was said is lost.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace tenon::text {
+
+struct ToolCall {
+  std::string id, name;
+  std::string arguments;  // JSON text of an object
+};
+
+// How a family of models writes calls and reasoning: marks in its output.
+struct ToolFormat {
+  // json: one JSON value, or several, of objects with a name and arguments; the name may stand before the arguments.
+  // The others' arguments are no JSON.
+  enum class Body { none, json, parameters, arg_keys, invoke, gemma, python };
+
+  std::string_view name;
+  std::vector<std::string_view> in_template;  // a template that has all of these writes this form
+  Body body = Body::none;
+  std::vector<std::string_view> begin;    // each begins a call
+  std::string_view end;                   // of a call
+  std::vector<std::string_view> dropped;  // marks around calls and content
+  bool bare = false;                      // an answer may be a call without a mark
+  std::string_view arguments_key;         // in what the model was shown: "arguments" or "parameters"
+  std::string_view before_arguments;      // between a name and its arguments
+  std::string_view think_begin = "<think>", think_end = "</think>";
+  bool think_anywhere = false;  // reasoning may come again
+};
+
+// By the marks that the template itself writes; a template without calls gets one with reasoning alone.
+const ToolFormat& tool_format_for(std::string_view template_source);
+// nullptr: no format has this name.
+const ToolFormat* tool_format_named(std::string_view name);
+const std::vector<ToolFormat>& tool_formats();
+
+// The prompt ends inside of reasoning: what follows belongs to it.
+bool opens_reasoning(const ToolFormat& format, std::string_view prompt);
+
+// All marks that must be visible in the text although they may be special tokens.
+std::vector<std::string_view> marks_of(const ToolFormat& format);
+
+struct OutputDelta {
+  std::string content, reasoning;
+  std::vector<ToolCall> calls;  // complete ones
+  bool empty() const { return content.empty() && reasoning.empty() && calls.empty(); }
+  void operator+=(OutputDelta&& more);
+};
+
+class ToolCallParser {
+ public:
+  struct Options {
+    Json tools;  // OpenAI's list, or null: calls are content
+    bool reasoning_open = false;
+    std::string id = "call_";  // ids are this and a number
+  };
+  ToolCallParser(const ToolFormat& format, Options options);
+  OutputDelta push(std::string_view text);
+  OutputDelta finish();
+  int64_t calls() const { return calls_; }
+
+ private:
+  enum class State { content, reasoning, call };
+  enum class Read { done, more, bad };
+
+  void run(OutputDelta& out, bool last);
+  bool in_content(OutputDelta& out, bool last);
+  bool in_reasoning(OutputDelta& out, bool last);
+  bool in_call(OutputDelta& out, bool last);
+  void say(OutputDelta& out, std::string_view text);
+  void begin_part(State state);
+  void begin_call(std::string_view mark, size_t at);
+  Read read_json(bool last, std::vector<ToolCall>& calls);
+  Read read_tagged(bool last, std::vector<ToolCall>& calls);
+
+  const ToolFormat& format_;
+  Options options_;
+  State state_ = State::content;
+  std::string pending_;        // what is not decided yet
+  std::string blank_;          // white space that shows only if text follows
+  std::string_view mark_;      // that began the call; in pending_ no longer
+  bool drop_blank_ = false;    // after a call or reasoning
+  bool said_ = false;          // something other than white space
+  bool bare_open_ = true;      // a call without a mark may begin here
+  size_t at_ = 0, depth_ = 0;  // of the scan through a call's JSON
+  size_t value_ = 0;           // where the JSON began
+  bool in_string_ = false, escaped_ = false, in_value_ = false, was_value_ = false, again_ = false;
+  int64_t calls_ = 0;
+};
+
+}  // namespace tenon::text
