@@ -91,6 +91,7 @@ void ToolCallParser::begin_part(State state) {
   blank_.clear();
   drop_blank_ = true;
   said_ = false;
+  bare_open_ = true;
 }
 
 // True: go on; false: more text is needed.
@@ -192,7 +193,6 @@ bool ToolCallParser::in_call(OutputDelta& out, bool last) {
     out.calls.push_back(std::move(c));
   }
   begin_part(State::content);
-  bare_open_ = true;
   if (std::exchange(again_, false)) begin_call({}, 0);
   return true;
 }

@@ -35,8 +35,12 @@ struct ToolFormat {
   std::string_view end;                   // of a call
   std::vector<std::string_view> dropped;  // marks around calls and content
   bool bare = false;                      // an answer may be a call without a mark
-  std::string_view arguments_key;         // in what the model was shown: "arguments" or "parameters"
-  std::string_view before_arguments;      // between a name and its arguments
+  // How a call is written, for grammars. json: {NAME_KEY: name, ARGUMENTS_KEY: arguments}, perhaps in a list; or,
+  // without arguments_key, name and arguments with texts around them.
+  std::string_view arguments_key, name_key = "name";
+  bool list = false;
+  bool section = false;  // the first two of `dropped` enclose all calls
+  std::string_view before_name, before_arguments, after_arguments;
   std::string_view think_begin = "<think>", think_end = "</think>";
   bool think_anywhere = false;  // reasoning may come again
 };

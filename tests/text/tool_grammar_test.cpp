@@ -1,0 +1,145 @@
+// Under a tool grammar random sampling can only write calls that parse and fit their schemas.
+#include "text/tool_grammar.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "text/grammar/constraint.h"
+
+namespace tenon::text {
+namespace {
+
+using grammar::Constraint;
+using grammar::ConstraintState;
+using grammar::TokenTrie;
+
+const Json kTools = Json::parse(R"([
+  {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "required": ["city", "days"],
+    "properties": {"city": {"type": "string", "maxLength": 6}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "additionalProperties": false}}},
+  {"type": "function", "function": {"name": "now"}}])");
+
+// Bytes, some words, and the marks of a form: as special tokens, or in bytes alone.
+std::shared_ptr<const TokenTrie> trie_for(const ToolFormat& f, bool special) {
+  std::vector<std::string> spellings(256);
+  for (size_t b = 0; b < 256; ++b) spellings[b] = std::string(1, static_cast<char>(b));
+  for (const char* w : {"{\"", "\": ", "name", "get_", "weather", "Paris", "tool", "<tool", "\n", "}}", "\", \""})
+    spellings.emplace_back(w);
+  if (special)
+    for (std::string_view m : marks_of(f)) spellings.push_back(grammar::kSpecialMark + std::string(m));
+  spellings.push_back(grammar::kSpecialMark + std::string("<end>"));
+  const auto end = static_cast<int32_t>(spellings.size() - 1);
+  return std::make_shared<const TokenTrie>(spellings, std::vector<int32_t>{end});
+}
+
+std::string sample(const std::shared_ptr<const Constraint>& c, uint32_t seed) {
+  const TokenTrie& trie = c->trie();
+  ConstraintState state(c);
+  std::mt19937 rng(seed);
+  std::string text;
+  std::vector<uint32_t> bits(trie.mask_words());
+  auto take = [&](int32_t token) {
+    EXPECT_TRUE(state.accept(token));
+    std::string_view s = trie.spelling(token);
+    if (!trie.is_end(token)) text += s.starts_with(grammar::kSpecialMark) ? s.substr(1) : s;
+  };
+  for (int step = 0; step < 120 && !state.finished(); ++step) {
+    state.mask(bits);
+    std::vector<int32_t> may;
+    for (int32_t t = 0; t < trie.vocab_size(); ++t)
+      if (bits[static_cast<size_t>(t) / 32] >> t % 32 & 1) may.push_back(t);
+    if (may.empty()) ADD_FAILURE() << "a dead end";
+    if (may.empty()) return text;
+    take(may[rng() % may.size()]);
+  }
+  if (!state.finished())
+    for (int32_t t : state.closing_tokens()) take(t);
+  return text;
+}
+
+void check(const Json& arguments, const std::string& name) {
+  if (name == "now") {
+    EXPECT_TRUE(arguments.is_object());
+    return;
+  }
+  EXPECT_EQ(name, "get_weather");
+  EXPECT_EQ(arguments.size(), 2u) << arguments;
+  EXPECT_TRUE(arguments["city"].is_string());
+  EXPECT_TRUE(arguments["days"].is_number_integer() && arguments["days"] >= 1 && arguments["days"] <= 9) << arguments;
+}
+
+TEST(ToolGrammar, CallsAreWellFormed) {
+  for (const ToolFormat& f : tool_formats()) {
+    if (!has_tool_grammar(f)) continue;
+    for (bool special : {false, true}) {
+      SCOPED_TRACE(std::string(f.name) + (special ? ", special marks" : ", plain marks"));
+      auto trie = trie_for(f, special);
+      for (auto kind : {ToolChoice::Kind::required, ToolChoice::Kind::named, ToolChoice::Kind::automatic}) {
+        ToolGrammarOptions options{.choice = {kind, "get_weather"}, .parallel = kind == ToolChoice::Kind::required};
+        options.reasoning_open = kind == ToolChoice::Kind::named;
+        auto c = Constraint::compile(tool_grammar(f, kTools, options, *trie), trie);
+        for (uint32_t seed = 0; seed < 25; ++seed) {
+          const std::string text = sample(c, seed);
+          ToolCallParser p(f, {.tools = kTools, .reasoning_open = options.reasoning_open});
+          OutputDelta out = p.push(text);
+          out += p.finish();
+          if (kind != ToolChoice::Kind::automatic) {
+            EXPECT_GE(out.calls.size(), 1u) << text;
+            EXPECT_EQ(out.content, "") << text;
+          }
+          const bool named = kind == ToolChoice::Kind::named;
+          EXPECT_TRUE(!named || out.calls.size() == 1) << text;
+          for (const ToolCall& call : out.calls) {
+            EXPECT_TRUE(!named || call.name == "get_weather");
+            check(Json::parse(call.arguments), call.name);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ToolGrammar, TextIsFreeUntilACall) {
+  const ToolFormat& f = *tool_format_named("hermes");
+  for (bool special : {false, true}) {
+    auto trie = trie_for(f, special);
+    auto c = Constraint::compile(tool_grammar(f, kTools, {}, *trie), trie);
+    auto accepts = [&](std::string_view text) {
+      ConstraintState state(c);
+      while (!text.empty()) {
+        int32_t token = trie->longest_prefix(grammar::kSpecialMark + std::string(text));
+        if (token < 0 || trie->spelling(token).size() == 1) token = static_cast<uint8_t>(text.front());
+        if (!state.accept(token)) return false;
+        const std::string_view s = trie->spelling(token);
+        text.remove_prefix(s.size() - s.starts_with(grammar::kSpecialMark));
+      }
+      return state.can_end();
+    };
+    EXPECT_TRUE(accepts("Hello, 5 < 6 <tool_cat> {\"a\": 1}"));
+    EXPECT_TRUE(accepts("<think>hm</think>\n\nYes"));
+    EXPECT_TRUE(accepts("Ok\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
+    EXPECT_FALSE(accepts("<tool_call>\n{\"name\": \"later\", \"arguments\": {}}\n</tool_call>"));
+    EXPECT_FALSE(accepts("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"days\": 1}}\n</tool_call>"));
+    EXPECT_FALSE(accepts("<tool_call>hello"));
+  }
+}
+
+TEST(ToolGrammar, RefusesByName) {
+  const ToolFormat& f = *tool_format_named("hermes");
+  auto trie = trie_for(f, false);
+  Json odd = kTools;
+  odd[0]["function"]["parameters"] = {{"type", "object"}, {"not", Json::object()}};
+  try {
+    tool_grammar(f, odd, {}, *trie);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("tools[0].function.parameters#/not"), std::string::npos) << e.what();
+  }
+  EXPECT_THROW(tool_grammar(f, kTools, {.choice = {ToolChoice::Kind::named, "none"}}, *trie), Error);
+  EXPECT_THROW(tool_grammar(*tool_format_named("plain"), kTools, {}, *trie), Error);
+}
+
+}  // namespace
+}  // namespace tenon::text
