@@ -12,13 +12,14 @@
 #include "cli/process.h"
 #include "runtime/arena.h"
 #include "server/app.h"
+#include "text/tool_calls.h"
 
 namespace tenon::cli {
 namespace {
 
 struct Options {
   std::vector<std::string> models, aliases, keys;
-  std::string key_file, access_log, cors, max_body = "16M";
+  std::string key_file, access_log, cors, template_file, tool_format, max_body = "16M";
   server::HttpOptions http;
   size_t max_queue = 512;
   int64_t drain = 30;
@@ -106,7 +107,15 @@ int serve(Options& o) {
 
   AccessLog log(o.access_log);
   server::HttpServer* http = nullptr;
-  server::App app({read_keys(o), o.cors, TENON_VERSION, seconds_since_start()}, pool, http);
+  std::string chat_template;
+  if (!o.template_file.empty()) chat_template = read_file(o.template_file, 4 << 20);
+  if (!o.tool_format.empty() && !text::tool_format_named(o.tool_format)) {
+    std::string names;
+    for (const auto& f : text::tool_formats()) names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
+    fail(ErrorCode::invalid_argument, "--tool-format '{}': use one of {}", printable(o.tool_format), names);
+  }
+  server::App app({read_keys(o), o.cors, TENON_VERSION, seconds_since_start(), chat_template, o.tool_format}, pool,
+                  http);
   for (size_t i = 0; i < o.models.size(); ++i)
     app.pool().add(i < o.aliases.size() ? o.aliases[i] : default_id(o.models[i]), o.models[i]);
   server::HttpServer server(
@@ -149,6 +158,9 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--max-body", o->max_body, "bytes of one request, e.g. 16M");
   app.add_option("--drain", o->drain, "seconds that running answers get after SIGTERM");
   app.add_option("--access-log", o->access_log, "file for one JSON line per request; -: standard error");
+  app.add_option("--chat-template", o->template_file, "a Jinja file instead of the models' own templates");
+  app.add_option("--tool-format", o->tool_format,
+                 "how the models write tool calls: hermes, llama3, mistral, ...; default: by the template");
   app.add_flag("--no-prefix-cache", o->no_prefix_cache, "compute every prompt from its beginning");
   app.add_flag("--embeddings", o->embeddings, "keep the last hidden state, for /v1/embeddings");
   o->run.declare(app);

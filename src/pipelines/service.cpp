@@ -115,7 +115,14 @@ bool TextService::Choice::token(int32_t id, const runtime::LogProbs* probs) noex
   if (probs) e.reports.push_back({id, probs->chosen, {probs->top.begin(), probs->top.end()}});
   // An end token is no text; neither are the tokens a request stops at.
   const bool end = std::binary_search(sequence.end_tokens.begin(), sequence.end_tokens.end(), id);
-  if (stream && !end && id < service.pipeline_.tokenizer()->vocab_size()) e.text += stop.push(stream->push(id));
+  const auto& shown = job.request.shown_token_ids;
+  if (!stream || end || id >= service.pipeline_.tokenizer()->vocab_size()) return true;
+  if (std::binary_search(shown.begin(), shown.end(), id)) {
+    e.text += stop.push(stream->finish() + service.pipeline_.tokenizer()->token(id));
+    stream.emplace(service.pipeline_.shared_tokenizer(), job.request.skip_special_tokens);
+  } else {
+    e.text += stop.push(stream->push(id));
+  }
   return !stop.found();
 }
 

@@ -25,8 +25,9 @@ struct ServiceRequest {
   int64_t max_tokens = 0;  // 0: until an end token or the context is full
   int64_t min_tokens = 0;
   bool ignore_eos = false;
-  bool skip_special_tokens = true;  // in the text
-  bool include_stop = false;        // a stop string that ended the answer is part of its text
+  bool skip_special_tokens = true;       // in the text
+  std::vector<int32_t> shown_token_ids;  // sorted; special tokens that are part of the text all the same
+  bool include_stop = false;             // a stop string that ended the answer is part of its text
   std::vector<std::string> stop;
   std::vector<int32_t> stop_token_ids, allowed_token_ids, forbidden_token_ids;
   runtime::SamplingOptions sampling;

@@ -56,6 +56,28 @@ std::string part_text(const Json& part, const std::string& field) {
   return text;
 }
 
+// Calls that were made: templates print arguments as the object they are.
+Json check_calls(const Json& calls, const std::string& field) {
+  if (!calls.is_array()) refuse(field, fmt::format("'{}' must be a list of calls", field));
+  Json out = calls;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const std::string at = fmt::format("{}[{}]", field, i);
+    if (!out[i].is_object() || !out[i].contains("function") || !out[i]["function"].is_object() ||
+        !out[i]["function"].contains("name"))
+      refuse(at, fmt::format("'{}' must be {{\"id\", \"type\": \"function\", \"function\": {{...}}}}", at));
+    Json& arguments = out[i]["function"]["arguments"];
+    if (arguments.is_null()) arguments = Json::object();
+    if (!arguments.is_string()) continue;
+    try {
+      const std::string text = arguments.get<std::string>();
+      arguments = text.empty() ? Json::object() : parse_json(text, at, 64);
+    } catch (const Error&) {
+      refuse(at + ".function.arguments", fmt::format("'{}.function.arguments' is no JSON", at));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void set_effective(Generation& g, const std::string& name, const Json& value, const char* source) {
@@ -127,8 +149,9 @@ Json check_messages(const Json& messages, const std::string& field) {
     } else {
       message["content"] = "";
     }
-    for (const char* known : {"name", "tool_calls", "tool_call_id", "reasoning_content"})
+    for (const char* known : {"name", "tool_call_id", "reasoning_content"})
       if (const Json* v = m.take(known)) message[known] = *v;
+    if (const Json* calls = m.take("tool_calls")) message["tool_calls"] = check_calls(*calls, at + ".tool_calls");
     for (const char* known : {"refusal", "audio", "annotations", "function_call"})
       m.unsupported(known, {Json::array()});
     m.finish();
@@ -137,10 +160,15 @@ Json check_messages(const Json& messages, const std::string& field) {
   return out;
 }
 
-std::vector<int32_t> chat_tokens(const TextService& service, const text::ChatInput& input, std::string* text) {
+std::string chat_template(const App& app, const TextService& service, bool tools) {
+  if (!app.options().chat_template.empty()) return app.options().chat_template;
+  return pipelines::chat_template_of(const_cast<TextService&>(service).pipeline().require_tokenizer(), tools);
+}
+
+std::vector<int32_t> chat_tokens(const App& app, const TextService& service, const text::ChatInput& input,
+                                 std::string* text) {
   const text::Tokenizer& tokenizer = const_cast<TextService&>(service).pipeline().require_tokenizer();
-  pipelines::Prompt p =
-      pipelines::chat_prompt(tokenizer, pipelines::chat_template_of(tokenizer, !input.tools.is_null()), input);
+  pipelines::Prompt p = pipelines::chat_prompt(tokenizer, chat_template(app, service, !input.tools.is_null()), input);
   if (text) *text = p.text;
   return p.tokens;
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "server/app.h"
+#include "text/tool_calls.h"
 
 namespace tenon::server {
 
@@ -11,10 +12,19 @@ using pipelines::ServiceEvent;
 using pipelines::ServiceRequest;
 using pipelines::TextService;
 
+// How an answer is read; without a format all of it is content.
+struct Speech {
+  const text::ToolFormat* format = nullptr;
+  Json tools;  // null: none may be called
+  bool reasoning_open = false;
+  std::string call_id;  // ids of calls are this and a number
+};
+
 // A request as it will run, and where its sampling values came from.
 struct Generation {
   ServiceRequest request;
   std::optional<OutputForm> form;
+  Speech speech;
   Json effective = Json::object();  // name -> {"value", "source": request | generation_config | server | builtin}
 };
 
@@ -23,8 +33,11 @@ void take_sampling(Fields& f, const TextService& service, Generation& g);
 // One sampling value set by the request under another API's name.
 void set_effective(Generation& g, const std::string& name, const Json& value, const char* source);
 
+// The template that the server was given, or the model's own.
+std::string chat_template(const App& app, const TextService& service, bool tools);
 // The chat prompt of messages that are checked and of the template's form.
-std::vector<int32_t> chat_tokens(const TextService& service, const text::ChatInput& input, std::string* text = nullptr);
+std::vector<int32_t> chat_tokens(const App& app, const TextService& service, const text::ChatInput& input,
+                                 std::string* text = nullptr);
 // OpenAI's messages -> the template's: parts of text are joined. Throws ApiError naming the message.
 Json check_messages(const Json& messages, const std::string& field);
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "server/generation.h"
 #include "server/routes.h"
+#include "server/speech.h"
 
 namespace tenon::server {
 namespace {
@@ -35,33 +36,46 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 
 class OllamaAnswer : public Answer {
  public:
-  OllamaAnswer(std::string model, bool chat, bool stream, std::shared_ptr<Exchange> exchange, double load_s)
-      : model_(std::move(model)), chat_(chat), stream_(stream), exchange_(std::move(exchange)), load_s_(load_s) {}
+  OllamaAnswer(std::string model, bool chat, bool stream, std::shared_ptr<Exchange> exchange, double load_s,
+               const Speech& speech)
+      : model_(std::move(model)),
+        chat_(chat),
+        stream_(stream),
+        exchange_(std::move(exchange)),
+        load_s_(load_s),
+        reader_(speech) {}
 
   void event(const ServiceEvent& e) override {
+    text::OutputDelta delta = reader_.read(e);
     if (!stream_) {
-      text_ += e.text;
-      if (e.done) exchange_->respond(200, "application/json", dump(last(text_, *e.done)));
+      said_ += std::move(delta);
+      if (e.done) exchange_->respond(200, "application/json", dump(last(said_, *e.done)));
       return;
     }
     if (!exchange_->begun()) exchange_->begin_stream("application/x-ndjson");
-    if (!e.text.empty()) exchange_->write(dump(piece(e.text, false)) + "\n");
+    if (!delta.empty()) exchange_->write(dump(piece(delta, false)) + "\n");
     if (!e.done) return;
-    exchange_->write(dump(last("", *e.done)) + "\n");
+    exchange_->write(dump(last({}, *e.done)) + "\n");
     exchange_->end();
   }
 
  private:
-  Json piece(const std::string& text, bool done) const {
+  Json piece(const text::OutputDelta& said, bool done) const {
     Json j = {{"model", model_}, {"created_at", now_text()}};
-    if (chat_)
-      j["message"] = {{"role", "assistant"}, {"content", text}};
-    else
-      j["response"] = text;
+    Json said_so = Json::object();
+    if (chat_) {
+      said_so = {{"role", "assistant"}, {"content", said.content}};
+      for (const text::ToolCall& c : said.calls)
+        said_so["tool_calls"].push_back({{"function", {{"name", c.name}, {"arguments", Json::parse(c.arguments)}}}});
+    } else {
+      j["response"] = said.content;
+    }
+    if (!said.reasoning.empty()) (chat_ ? said_so : j)["thinking"] = said.reasoning;
+    if (chat_) j["message"] = said_so;
     j["done"] = done;
     return j;
   }
-  Json last(const std::string& text, const ChoiceSummary& d) const {
+  Json last(const text::OutputDelta& text, const ChoiceSummary& d) const {
     auto ns = [](double s) { return static_cast<int64_t>(s * 1e9); };
     Json j = piece(text, true);
     j["done_reason"] = d.finish_reason == "length" ? "length" : "stop";
@@ -74,10 +88,12 @@ class OllamaAnswer : public Answer {
     return j;
   }
 
-  std::string model_, text_;
+  std::string model_;
   bool chat_, stream_;
   std::shared_ptr<Exchange> exchange_;
   double load_s_;
+  SpeechReader reader_;
+  text::OutputDelta said_;
 };
 
 // "options": the sampling fields under Ollama's names.
@@ -105,16 +121,40 @@ void take_rest(Fields& f, Generation& g) {
   f.ignore("keep_alive");
   if (const Json* format = f.take("format"); format && *format != "")
     g.form = *format == "json" ? object_form("format") : schema_form(*format, "format");
-  f.unsupported("think", {false});
   f.unsupported("images", {Json::array()});
-  f.unsupported("tools", {Json::array()}, "tool calls are not built in");
   f.unsupported("logprobs", {false});
   f.unsupported("top_logprobs", {0});
 }
 
+// Ollama's messages call some fields otherwise.
+Json as_openai(Json messages) {
+  if (!messages.is_array()) return messages;
+  for (Json& m : messages) {
+    if (!m.is_object()) continue;
+    for (auto [from, to] : {std::pair("tool_name", "name"), std::pair("thinking", "reasoning_content")})
+      if (auto v = m.find(from); v != m.end()) {
+        m[to] = *v;
+        m.erase(from);
+      }
+    if (auto images = m.find("images"); images != m.end() && (images->is_null() || images->empty())) m.erase("images");
+  }
+  return messages;
+}
+
+// true, false, or how much.
+void take_think(Fields& f, text::ChatInput& input) {
+  const Json* think = f.take("think");
+  if (!think) return;
+  if (think->is_string())
+    input.kwargs["reasoning_effort"] = *think;
+  else if (!think->is_boolean())
+    refuse("think", "'think' is true, false, or a level");
+  input.kwargs["enable_thinking"] = *think != false;
+}
+
 void answer(const App::CallPtr& call, const ModelPool::Service& service, const ModelPool::Entry& entry, Generation& g,
             bool chat, bool stream) {
-  auto a = std::make_shared<OllamaAnswer>(entry.id, chat, stream, call->exchange, entry.load_s);
+  auto a = std::make_shared<OllamaAnswer>(entry.id, chat, stream, call->exchange, entry.load_s, g.speech);
   call->app.generate(call, service, std::move(g.request), a, std::move(g.form));
 }
 
@@ -129,10 +169,12 @@ void chat(const App::CallPtr& call) {
     take_rest(f, g);
     const bool stream = f.flag("stream").value_or(true);
     text::ChatInput input;
-    input.messages = check_messages(f.require("messages"), "messages");
+    input.messages = check_messages(as_openai(f.require("messages")), "messages");
     input.add_generation_prompt = true;
+    take_think(f, input);
+    const ToolsAsked tools = take_tools(f);
     f.finish();
-    g.request.prompt = chat_tokens(*service, input);
+    prepare_chat(call->app, *service, input, tools, g);
     answer(call, service, entry, g, true, stream);
   });
 }
@@ -148,6 +190,8 @@ void generate(const App::CallPtr& call) {
     take_rest(f, g);
     const bool stream = f.flag("stream").value_or(true), raw = f.flag("raw").value_or(false);
     const std::string prompt = f.text("prompt").value_or("");
+    text::ChatInput thinking;
+    take_think(f, thinking);
     const auto system = f.text("system");
     f.unsupported("template", {""});
     f.unsupported("suffix", {""});
@@ -161,7 +205,8 @@ void generate(const App::CallPtr& call) {
       if (system) input.messages.push_back({{"role", "system"}, {"content", *system}});
       input.messages.push_back({{"role", "user"}, {"content", prompt}});
       input.add_generation_prompt = true;
-      g.request.prompt = chat_tokens(*service, input);
+      input.kwargs = thinking.kwargs;
+      prepare_chat(call->app, *service, input, {}, g);
     }
     answer(call, service, entry, g, false, stream);
   });

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "server/generation.h"
 #include "server/routes.h"
+#include "server/speech.h"
 
 namespace tenon::server {
 namespace {
@@ -34,14 +35,17 @@ struct Asked {
   int choices = 1;
   int top_logprobs = -1;
   Json effective;
+  Speech speech;
 };
 
 // One choice as it grows.
 struct ChoiceText {
-  std::string text;
+  SpeechReader reader;
+  text::OutputDelta said;
   std::vector<TokenReport> reports;
   int64_t offset = 0;  // of the next token's text, for completions' text_offset
   bool begun = false;
+  int calls = 0;
 };
 
 class OpenAiAnswer : public Answer {
@@ -50,17 +54,19 @@ class OpenAiAnswer : public Answer {
       : asked_(std::move(asked)),
         service_(std::move(service)),
         exchange_(std::move(exchange)),
-        choices_(static_cast<size_t>(asked_.choices)),
-        done_(static_cast<size_t>(asked_.choices)) {}
+        done_(static_cast<size_t>(asked_.choices)) {
+    for (int i = 0; i < asked_.choices; ++i) choices_.push_back({.reader = SpeechReader(asked_.speech, i)});
+  }
 
   void event(const ServiceEvent& e) override {
     ChoiceText& c = choices_[static_cast<size_t>(e.choice)];
     if (!e.prompt_reports.empty())
       prompt_reports_.insert(prompt_reports_.end(), e.prompt_reports.begin(), e.prompt_reports.end());
+    text::OutputDelta delta = c.reader.read(e);
     if (asked_.stream)
-      stream(e, c);
+      stream(e, std::move(delta), c);
     else
-      c.text += e.text, c.reports.insert(c.reports.end(), e.reports.begin(), e.reports.end());
+      c.said += std::move(delta), c.reports.insert(c.reports.end(), e.reports.begin(), e.reports.end());
     if (!e.done) return;
     done_[static_cast<size_t>(e.choice)] = e.done;
     if (++finished_ == asked_.choices) finish();
@@ -69,7 +75,7 @@ class OpenAiAnswer : public Answer {
  protected:
   // The choice of an answer; of a chunk of the stream.
   virtual Json whole(int index, ChoiceText& c, const ChoiceSummary& done) = 0;
-  virtual Json part(int index, ChoiceText& c, const ServiceEvent& e) = 0;
+  virtual Json part(int index, ChoiceText& c, const text::OutputDelta& delta, const ServiceEvent& e) = 0;
   virtual Json part_end(int index, const std::string& finish) = 0;
   virtual const char* object(bool chunk) const = 0;
 
@@ -78,23 +84,23 @@ class OpenAiAnswer : public Answer {
             {"model", asked_.model}, {"system_fingerprint", "tenon"}, {"choices", Json::array()}};
   }
 
-  static std::string finish_name(const ChoiceSummary& d) {
-    return d.finish_reason == "stop" ? "stop" : d.finish_reason == "length" ? "length" : "stop";
+  static std::string finish_name(const ChoiceSummary& d, const ChoiceText& c) {
+    return d.finish_reason == "length" ? "length" : c.reader.called() ? "tool_calls" : "stop";
   }
 
-  void stream(const ServiceEvent& e, ChoiceText& c) {
+  void stream(const ServiceEvent& e, text::OutputDelta delta, ChoiceText& c) {
     if (!exchange_->begun()) exchange_->begin_stream("text/event-stream");
     std::string out;
-    if (!e.text.empty() || !e.reports.empty() || !c.begun) {
+    if (!delta.empty() || !e.reports.empty() || !c.begun) {
       Json chunk = frame(true);
-      chunk["choices"].push_back(part(e.choice, c, e));
+      chunk["choices"].push_back(part(e.choice, c, delta, e));
       if (asked_.include_usage) chunk["usage"] = nullptr;
       out += sse(chunk);
       c.begun = true;
     }
     if (e.done) {
       Json chunk = frame(true);
-      chunk["choices"].push_back(part_end(e.choice, finish_name(*e.done)));
+      chunk["choices"].push_back(part_end(e.choice, finish_name(*e.done, c)));
       if (asked_.include_usage) chunk["usage"] = nullptr;
       out += sse(chunk);
     }
@@ -170,16 +176,33 @@ class ChatAnswer : public OpenAiAnswer {
     return {{"content", std::move(content)}, {"refusal", nullptr}};
   }
 
-  Json whole(int index, ChoiceText& c, const ChoiceSummary& done) override {
-    return {{"index", index},
-            {"message", {{"role", "assistant"}, {"content", c.text}, {"refusal", nullptr}}},
-            {"logprobs", logprobs(c.reports)},
-            {"finish_reason", finish_name(done)}};
+  static Json call_json(const text::ToolCall& call) {
+    return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
   }
-  Json part(int index, ChoiceText& c, const ServiceEvent& e) override {
+
+  Json whole(int index, ChoiceText& c, const ChoiceSummary& done) override {
+    Json message = {{"role", "assistant"}, {"content", c.said.content}, {"refusal", nullptr}};
+    if (!c.said.reasoning.empty()) message["reasoning_content"] = c.said.reasoning;
+    if (!c.said.calls.empty()) {
+      if (c.said.content.empty()) message["content"] = nullptr;
+      message["tool_calls"] = Json::array();
+      for (const text::ToolCall& call : c.said.calls) message["tool_calls"].push_back(call_json(call));
+    }
+    return {{"index", index},
+            {"message", message},
+            {"logprobs", logprobs(c.reports)},
+            {"finish_reason", finish_name(done, c)}};
+  }
+  Json part(int index, ChoiceText& c, const text::OutputDelta& said, const ServiceEvent& e) override {
     Json delta = Json::object();
     if (!c.begun) delta["role"] = "assistant";
-    delta["content"] = e.text;
+    if (!said.reasoning.empty()) delta["reasoning_content"] = said.reasoning;
+    if (!said.content.empty() || (said.reasoning.empty() && said.calls.empty())) delta["content"] = said.content;
+    for (const text::ToolCall& call : said.calls) {
+      Json one = call_json(call);
+      one["index"] = c.calls++;
+      delta["tool_calls"].push_back(one);
+    }
     return {{"index", index}, {"delta", delta}, {"logprobs", logprobs(e.reports)}, {"finish_reason", nullptr}};
   }
   Json part_end(int index, const std::string& finish) override {
@@ -229,16 +252,16 @@ class CompletionAnswer : public OpenAiAnswer {
 
   Json whole(int index, ChoiceText& c, const ChoiceSummary& done) override {
     Json out = {{"index", index},
-                {"text", echo_ + c.text},
+                {"text", echo_ + c.said.content},
                 {"logprobs", logprobs(c, c.reports, true)},
-                {"finish_reason", finish_name(done)}};
+                {"finish_reason", finish_name(done, c)}};
     if (done.stop_string)
       out["stop_reason"] = *done.stop_string;
     else
       out["stop_reason"] = done.stop_token ? Json(*done.stop_token) : Json();
     return out;
   }
-  Json part(int index, ChoiceText& c, const ServiceEvent& e) override {
+  Json part(int index, ChoiceText& c, const text::OutputDelta&, const ServiceEvent& e) override {
     return {{"index", index},
             {"text", (c.begun ? "" : echo_) + e.text},
             {"logprobs", logprobs(c, e.reports, !c.begun)},
@@ -305,18 +328,15 @@ void chat(const App::CallPtr& call) {
     if (input.continue_final_message) input.add_generation_prompt = false;
     if (const Json* kwargs = f.take("chat_template_kwargs")) input.kwargs = *kwargs;
     if (auto effort = f.text("reasoning_effort")) input.kwargs["reasoning_effort"] = *effort;
-    const char* no_tools = "tool calls are not built in";
-    const bool none = f.text("tool_choice").value_or("auto") == "none";
-    if (const Json* tools = f.take("tools"); tools && !tools->empty() && !none)
-      refuse("tools", no_tools, 400, "unsupported_field");
-    f.unsupported("parallel_tool_calls", {true, false}, no_tools);
+    const ToolsAsked tools = take_tools(f);
     f.unsupported("functions", {Json::array()}, "use tools");
     f.unsupported("function_call", {"none", "auto"}, "use tools");
     f.unsupported("modalities", {Json::array({"text"})});
     for (const char* name : {"audio", "prediction", "web_search_options"}) f.unsupported(name);
     f.finish();
-    g.request.prompt = chat_tokens(*service, input);
+    prepare_chat(call->app, *service, input, tools, g);
     a.effective = g.effective;
+    a.speech = g.speech;
     call->app.generate(call, service, std::move(g.request), std::make_shared<ChatAnswer>(a, service, call->exchange),
                        std::move(g.form));
   });

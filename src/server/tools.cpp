@@ -8,6 +8,7 @@
 #include "server/generation.h"
 #include "server/metrics_text.h"
 #include "server/routes.h"
+#include "server/speech.h"
 #include "server/ui.h"
 
 namespace tenon::server {
@@ -69,11 +70,11 @@ void apply_template(const App::CallPtr& call) {
                      text::ChatInput input;
                      input.messages = check_messages(f.require("messages"), "messages");
                      input.add_generation_prompt = f.flag("add_generation_prompt").value_or(true);
-                     if (const Json* tools = f.take("tools")) input.tools = *tools;
+                     if (ToolsAsked tools = take_tools(f); !tools.tools.is_null()) input.tools = tools.tools;
                      if (const Json* kwargs = f.take("chat_template_kwargs")) input.kwargs = *kwargs;
                      f.finish();
                      std::string text;
-                     auto ids = chat_tokens(*service, input, &text);
+                     auto ids = chat_tokens(call->app, *service, input, &text);
                      call->reply({{"prompt", text}, {"tokens", ids}, {"count", ids.size()}});
                    });
 }

@@ -22,6 +22,12 @@ class Builder {
           const grammar::TokenTrie& trie)
       : format_(format), tools_(tools), options_(options), trie_(trie) {}
 
+  Grammar behind_reasoning(Grammar grammar) {
+    g_ = std::move(grammar);
+    g_.set_root(g_.sequence({reasoning(), g_.root()}));
+    return std::move(g_);
+  }
+
   Grammar run() {
     const bool automatic = options_.choice.kind == ToolChoice::Kind::automatic;
     Id calls = all_calls();
@@ -140,8 +146,8 @@ class Builder {
   }
 
   const ToolFormat& format_;
-  const Json& tools_;
-  const ToolGrammarOptions& options_;
+  const Json tools_;
+  const ToolGrammarOptions options_;
   const grammar::TokenTrie& trie_;
   Grammar g_;
 };
@@ -154,6 +160,11 @@ grammar::Grammar tool_grammar(const ToolFormat& format, const Json& tools, const
                               const grammar::TokenTrie& trie) {
   if (!has_tool_grammar(format)) fail(ErrorCode::unsupported, "calls in the form '{}' cannot be forced", format.name);
   return Builder(format, tools, options, trie).run();
+}
+
+grammar::Grammar after_reasoning(grammar::Grammar grammar, const ToolFormat& format, bool reasoning_open,
+                                 const grammar::TokenTrie& trie) {
+  return Builder(format, nullptr, {.reasoning_open = reasoning_open}, trie).behind_reasoning(std::move(grammar));
 }
 
 }  // namespace tenon::text

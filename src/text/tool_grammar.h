@@ -29,4 +29,8 @@ bool has_tool_grammar(const ToolFormat& format);
 grammar::Grammar tool_grammar(const ToolFormat& format, const Json& tools, const ToolGrammarOptions& options,
                               const grammar::TokenTrie& trie);
 
+// The same grammar behind reasoning, which begins in the prompt or may come first.
+grammar::Grammar after_reasoning(grammar::Grammar grammar, const ToolFormat& format, bool reasoning_open,
+                                 const grammar::TokenTrie& trie);
+
 }  // namespace tenon::text
