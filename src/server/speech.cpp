@@ -147,9 +147,10 @@ void prepare_chat(const App& app, const TextService& service, text::ChatInput in
 
 SpeechReader::SpeechReader(const Speech& speech, int choice) {
   if (!speech.format) return;
-  std::string id = speech.call_id;
-  if (choice > 0) id += fmt::format("_{}", choice);
-  parser_.emplace(*speech.format, text::ToolCallParser::Options{speech.tools, speech.reasoning_open, id + "_"});
+  const std::string id = speech.format->short_ids ? speech.call_id.substr(speech.call_id.size() - 7) +
+                                                        std::string(1, static_cast<char>('a' + choice % 26))
+                                                  : fmt::format("{}_{}_", speech.call_id, choice);
+  parser_.emplace(*speech.format, text::ToolCallParser::Options{speech.tools, speech.reasoning_open, id});
 }
 
 text::OutputDelta SpeechReader::read(const ServiceEvent& e) {

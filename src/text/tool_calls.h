@@ -43,6 +43,7 @@ struct ToolFormat {
   std::string_view before_name, before_arguments, after_arguments;
   std::string_view think_begin = "<think>", think_end = "</think>";
   bool think_anywhere = false;  // reasoning may come again
+  bool short_ids = false;       // templates refuse ids of calls that have not nine letters and digits
 };
 
 // By the marks that the template itself writes; a template without calls gets one with reasoning alone.
