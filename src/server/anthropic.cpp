@@ -156,7 +156,7 @@ void add_message(const Json& m, const std::string& at, Json& out) {
       message["content"].push_back((*content)[i]);
       continue;
     }
-    block.ignore("cache_control");
+    for (const char* name : {"cache_control", "caller"}) block.ignore(name);
     block.finish();
   }
   if (!message["content"].empty() || message.contains("tool_calls")) {

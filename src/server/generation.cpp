@@ -49,9 +49,7 @@ std::string part_text(const Json& part, const std::string& field) {
     refuse(field, fmt::format("'{}': content of type '{}' is not supported by this model", field, printable(type)), 400,
            "unsupported_content");
   std::string text = p.text("text").value_or("");
-  p.ignore("annotations");
-  p.ignore("logprobs");
-  p.ignore("cache_control");
+  for (const char* name : {"annotations", "logprobs", "cache_control", "citations", "parsed_output"}) p.ignore(name);
   p.finish();
   return text;
 }
