@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes src/text/unicode_tables.cpp: Unicode as the reference tokenizers see it.
 
-    python -m venv venv && venv/bin/pip install tokenizers==0.23.3 regex
+    python -m venv venv && venv/bin/pip install tokenizers==0.23.3 regex==2025.11.3
     venv/bin/python tools/unicode_tables.py src/text/unicode_tables.cpp
 
 Every value is probed from the package `tokenizers` (its normalizers, pre-tokenizers and regular expressions), because its
-parts follow different versions of Unicode; grapheme breaks come from the package `regex`, which spells them as properties.
+parts follow different versions of Unicode; grapheme breaks come from the package `regex`, which spells them as properties,
+in the version that has the same Unicode (17).
 """
 import sys
 import unicodedata

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "formats/gguf.h"
 #include "pipelines/stop_strings.h"
@@ -188,19 +187,17 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   result.prefilled = total - from;
   auto sample = [&](std::span<float> logits) { return sampler.next(logits, request.prompt, output()); };
   std::optional<GrammarMask> mask;
-  std::vector<float> raw;
-  std::vector<uint32_t> bits;
   if (request.constraint) {
-    mask.emplace(request.constraint);
-    raw.resize(static_cast<size_t>(engine_->vocab()));
-    bits.resize(static_cast<size_t>(ceil_div(engine_->vocab(), 32)));
     check_room(request.constraint, most);
+    mask.emplace(request.constraint);
   }
   auto taken = GrammarMask::Taken::yes;
   auto choose = [&](std::span<float> logits) {
     if (taken == GrammarMask::Taken::last) return -1;
     const int64_t left = most - static_cast<int64_t>(output().size()) - 1;
-    const int32_t token = mask ? runtime::sample_masked(*mask, logits, raw, bits, left, taken, sample) : sample(logits);
+    const int32_t token =
+        mask ? runtime::sample_masked(*mask, logits, engine_->raw_logits(), engine_->token_bits(), left, taken, sample)
+             : sample(logits);
     if (token >= 0) all.push_back(token);
     return token;
   };

@@ -56,9 +56,8 @@ Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout)
   tokens_ = io.take_array<int32_t>(max_rows());
   positions_ = io.take_array<int32_t>(max_rows());
   output_rows_ = io.take_array<int32_t>(max_rows());
-  sampler_scratch_ = {
-      reinterpret_cast<uint64_t*>(io.take(cut_size(static_cast<uint64_t>(vocab()) * 8) * kSamplerArrays)),
-      static_cast<size_t>(vocab()) * kSamplerArrays};
+  sampler_memory_ = {reinterpret_cast<uint64_t*>(io.take(cut_size(sampler_entries(vocab()) * 8))),
+                     static_cast<size_t>(sampler_entries(vocab()))};
   executor_->set_input("tokens", reinterpret_cast<std::byte*>(tokens_.data()));
   executor_->set_input("positions", reinterpret_cast<std::byte*>(positions_.data()));
 

@@ -94,8 +94,15 @@ class Engine {
   // Builds the panels that --pack later puts off until the first token is out.
   void pack_pending();
 
-  // Sampler memory that the plan holds: kSamplerArrays arrays of vocab() 8-byte entries, zero at first.
-  std::span<uint64_t> sampler_scratch() { return sampler_scratch_; }
+  // Memory that the plan holds for choosing tokens: a sampler's scratch, a copy of the logits, a bit per token.
+  std::span<uint64_t> sampler_scratch() { return sampler_memory_.first(2 * static_cast<size_t>(vocab())); }
+  std::span<float> raw_logits() {
+    return {reinterpret_cast<float*>(sampler_memory_.data() + 2 * vocab()), static_cast<size_t>(vocab())};
+  }
+  std::span<uint32_t> token_bits() {
+    return {reinterpret_cast<uint32_t*>(sampler_memory_.data() + 2 * vocab() + (vocab() + 1) / 2),
+            static_cast<size_t>((vocab() + 31) / 32)};
+  }
 
  private:
   void place_weights();
@@ -116,7 +123,7 @@ class Engine {
   bool packed_ = false;
 
   std::span<int32_t> tokens_, positions_, output_rows_;
-  std::span<uint64_t> sampler_scratch_;
+  std::span<uint64_t> sampler_memory_;
   std::vector<BlockPool> pools_;  // by group
   std::unique_ptr<PrefixTree> prefixes_;
   std::vector<int64_t> lengths_;  // by sequence

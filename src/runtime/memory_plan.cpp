@@ -158,7 +158,7 @@ struct Planner {
     l.graph = std::move(held);
     m.temporary = l.scratch_bytes;
 
-    m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 3 + cut_size(static_cast<uint64_t>(vocab) * 8) * kSamplerArrays;
+    m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 3 + cut_size(sampler_entries(vocab) * 8);
     m.overhead = options.host_bytes + block_bytes(l) + kProgramBytes +
                  kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
                  kNodeBytes * graph.nodes.size() + kTensorBytes * model.checkpoint().tensors().size();

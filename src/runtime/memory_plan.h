@@ -71,8 +71,11 @@ void require_fit(const models::Model& model, const RunOptions& options, const La
 // plan_layout(), required to fit.
 Layout plan_fitting(const models::Model& model, const RunOptions& options);
 
-// Arrays of a vocabulary's 8-byte entries that choosing tokens takes.
-constexpr uint64_t kSamplerArrays = 5;
+// Choosing tokens takes 8-byte entries: two of a sampler, a copy of the logits, a bit per token.
+constexpr uint64_t sampler_entries(int64_t vocab) {
+  const auto n = static_cast<uint64_t>(vocab);
+  return 2 * n + (n + 1) / 2 + (n + 63) / 64;
+}
 
 std::string human_bytes(uint64_t bytes);  // "1.5 GiB"
 

@@ -68,15 +68,17 @@ void SamplingOptions::check(int64_t vocab) const {
 Sampler::Sampler(SamplingOptions options, int64_t vocab, std::span<uint64_t> scratch) : options_(std::move(options)) {
   options_.check(vocab);
   auto n = static_cast<size_t>(vocab);
-  TENON_CHECK(scratch.size() >= 4 * n);
+  TENON_CHECK(scratch.size() >= 2 * n);
   keys_ = scratch.subspan(0, n);
   spare_ = scratch.subspan(n, n);
-  probabilities_ = {reinterpret_cast<double*>(scratch.data() + 2 * n), n};
-  counts_ = scratch.subspan(3 * n, n);
+  // One after the other in the same memory: counts, the sort's second array, probabilities.
+  counts_ = spare_;
+  probabilities_ = {reinterpret_cast<double*>(spare_.data()), n};
 }
 
 void Sampler::penalise(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output) {
   auto each_distinct = [&](auto&& list, auto&& apply) {
+    for (int32_t t : list) counts_[static_cast<size_t>(t)] = 0;
     for (int32_t t : list) counts_[static_cast<size_t>(t)]++;
     for (int32_t t : list)
       if (uint64_t& c = counts_[static_cast<size_t>(t)]; c) apply(logits[static_cast<size_t>(t)], std::exchange(c, 0));
@@ -152,18 +154,19 @@ int32_t Sampler::next(std::span<float> logits, std::span<const int32_t> prompt, 
       double p = probabilities_[i] / sum;
       return p > 0 ? std::abs(-std::log(p) - entropy) : std::numeric_limits<double>::infinity();
     };
-    for (size_t i = 0; i < n; ++i) spare_[i] = i;
-    std::sort(spare_.begin(), spare_.begin() + static_cast<ptrdiff_t>(n), [&](uint64_t a, uint64_t b) {
+    auto order = reinterpret_cast<uint32_t*>(logits.data());  // the logits are in the keys by now
+    std::iota(order, order + n, 0u);
+    std::sort(order, order + n, [&](uint32_t a, uint32_t b) {
       double da = distance(a), db = distance(b);
       return da < db || (da == db && a < b);
     });
     double mass = 0;
     size_t kept = 0;
-    while (kept < n && mass < options_.typical_p * sum) mass += probabilities_[spare_[kept++]];
-    std::sort(spare_.begin(), spare_.begin() + static_cast<ptrdiff_t>(kept));
+    while (kept < n && mass < options_.typical_p * sum) mass += probabilities_[order[kept++]];
+    std::sort(order, order + kept);
     for (size_t i = 0; i < kept; ++i) {
-      keys_[i] = keys_[spare_[i]];
-      probabilities_[i] = probabilities_[spare_[i]];
+      keys_[i] = keys_[order[i]];
+      probabilities_[i] = probabilities_[order[i]];
     }
     n = kept;
     resum();

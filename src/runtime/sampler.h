@@ -28,7 +28,7 @@ struct SamplingOptions {
 
 class Sampler {
  public:
-  // `scratch`: 4 * vocab entries, zero at first, kept; samplers of one thread may share them.
+  // `scratch`: 2 * vocab entries, kept; samplers of one thread may share them.
   Sampler(SamplingOptions options, int64_t vocab, std::span<uint64_t> scratch);
 
   // `logits` is changed. `prompt` and `output` are the tokens so far; the draw is keyed by (seed, choice, output
@@ -43,7 +43,7 @@ class Sampler {
   SamplingOptions options_;
   std::span<uint64_t> keys_, spare_;  // sortable (logit, id) pairs
   std::span<double> probabilities_;
-  std::span<uint64_t> counts_;  // by id, for the penalties; zero between calls
+  std::span<uint64_t> counts_;  // by id, for the penalties
 };
 
 }  // namespace tenon::runtime

@@ -35,10 +35,8 @@ Scheduler::Scheduler(Engine& engine, size_t most) : engine_(engine), final_outpu
   ended_.reserve(slots);
   drafted_.reserve(kMostDrafted + 1);
   for (size_t i = slots; i-- > 0;) free_slots_.push_back(static_cast<int64_t>(i));
-  const auto vocab = static_cast<size_t>(engine.vocab());
-  auto scratch = reinterpret_cast<float*>(engine.sampler_scratch().subspan(4 * vocab).data());
-  raw_ = {scratch, vocab};
-  mask_ = {reinterpret_cast<uint32_t*>(scratch + vocab), static_cast<size_t>(ceil_div(engine.vocab(), 32))};
+  raw_ = engine.raw_logits();
+  mask_ = engine.token_bits();
   top_.reserve(kMostLogProbs + 1);
 }
 

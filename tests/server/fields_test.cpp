@@ -26,8 +26,16 @@ TEST(Fields, EveryFieldIsTakenOrRefusedByName) {
               f.ignore("c");
               f.finish();
             }),
-            "b")
-      << "null counts as sent";
+            "")
+      << "null asks for nothing";
+  body["b"] = false;
+  EXPECT_EQ(refused([&] {
+              Fields f(body);
+              f.integer("a", 0, 10);
+              f.ignore("c");
+              f.finish();
+            }),
+            "b");
   EXPECT_EQ(refused([&] { Fields(body["c"], "c").finish(); }), "c.d");
   EXPECT_EQ(refused([&] { Fields f(Json::array(), "x"); }), "x");
 }
