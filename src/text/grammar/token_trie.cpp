@@ -98,16 +98,18 @@ std::shared_ptr<const TokenTrie> TokenTrie::build(const Tokenizer& tokenizer) {
 }
 
 std::shared_ptr<const Terminal> TokenTrie::terminal(Dfa dfa) const {
-  constexpr size_t kMost = 4096, kMostWalkBytes = size_t{32} << 20;
+  constexpr size_t kMost = 4096, kMostWalkBytes = size_t{32} << 20, kLook = 64;
   std::string key = dfa.key();
   const std::string shared_key = key.substr(0, key.size() - 8) + (dfa.counted() ? '#' : ' ');  // without the bounds
   std::lock_guard lock(mutex_);
   if (auto it = terminals_.find(key); it != terminals_.end()) return it->second;
-  size_t bytes = 0;
-  for (const auto& [k, w] : walks_) bytes += w->memory_bytes();
-  if (terminals_.size() >= kMost || bytes > kMostWalkBytes) {
-    std::erase_if(terminals_, [](const auto& t) { return t.second.use_count() == 1; });
-    std::erase_if(walks_, [](const auto& w) { return w.second.use_count() == 1; });
+  if (++made_ % kLook == 0) {
+    size_t bytes = 0;
+    for (const auto& [k, w] : walks_) bytes += w->memory_bytes();
+    if (terminals_.size() >= kMost || bytes > kMostWalkBytes) {
+      std::erase_if(terminals_, [](const auto& t) { return t.second.use_count() == 1; });
+      std::erase_if(walks_, [](const auto& w) { return w.second.use_count() == 1; });
+    }
   }
   auto& walks = walks_[shared_key];
   if (!walks) walks = std::make_shared<const Walks>(dfa, *this);

@@ -61,7 +61,8 @@ class TokenTrie {
   std::array<int32_t, 256> byte_token_;
   uint32_t longest_ = 0;
 
-  mutable std::mutex mutex_;  // guards terminals_ and walks_
+  mutable std::mutex mutex_;  // guards what follows
+  mutable size_t made_ = 0;   // terminals, ever
   mutable std::unordered_map<std::string, std::shared_ptr<const Terminal>> terminals_;
   mutable std::unordered_map<std::string, std::shared_ptr<const Walks>> walks_;
 };
