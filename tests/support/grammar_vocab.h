@@ -23,8 +23,8 @@ inline TriePtr vocabulary(const std::vector<std::string>& pieces = {}) {
   for (int b = 0; b < 256; ++b) spellings.emplace_back(1, static_cast<char>(b));
   spellings.insert(spellings.end(), pieces.begin(), pieces.end());
   const auto end = static_cast<int32_t>(spellings.size());
-  spellings.push_back(text::grammar::kSpecialMark + std::string("<|end|>"));
-  spellings.push_back(text::grammar::kSpecialMark + std::string("<|call|>"));
+  spellings.push_back(text::grammar::special_spelling("<|end|>"));
+  spellings.push_back(text::grammar::special_spelling("<|call|>"));
   return std::make_shared<const text::grammar::TokenTrie>(std::move(spellings), std::vector<int32_t>{end});
 }
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 
 #include "support/grammar_vocab.h"
 #include "text/grammar/choices.h"
@@ -235,7 +234,7 @@ TEST(Lark, TakesAndRefuses) {
                           {"// comment\nstart: a // more\n  | b # and more\n\na: \"a\" -> alias\nb: \"b\"\n",
                            {"a", "b"},
                            {"ab", "alias"}},
-                          {"?start: _x !y\n_x: \"x\"\n!y: \"y\"", {"xy"}, {"x"}},
+                          {"?start: _x y\n_x: \"x\"\n!y: \"y\"", {"xy"}, {"x"}},
                           {"start: A B\nA: \"a\"+\nB.2: /b|c/", {"ab", "aaac"}, {"a", "abc"}},
                           {"start: A\nA: B \"x\"\nB: /[a-c]{2}/", {"abx"}, {"ax"}},
                           {"start: NAME (\",\" NAME)*\nNAME: /[a-z]+/\n%ignore \" \"",
@@ -331,9 +330,13 @@ TEST(SpecialTokens, AreMatchedByThemselvesOnly) {
   EXPECT_TRUE(state.accept('a'));
   EXPECT_EQ(test::ids_of(test::mask_of(state, *trie)), std::vector<int32_t>{call});
   EXPECT_FALSE(state.accept('<'));
+  EXPECT_FALSE(state.accept(0xFF));  // which some vocabularies have as a token
+  EXPECT_EQ(state.forced(), "");
   EXPECT_TRUE(state.accept(call));
   EXPECT_TRUE(state.accept('b'));
   EXPECT_TRUE(state.finished());
+  ConstraintState closing(c);
+  EXPECT_EQ(closing.closing_tokens(), (std::vector<int32_t>{'a', call, 'b'}));
   auto any = Constraint::compile(gbnf_grammar("root ::= .*"), trie);
   EXPECT_FALSE(ConstraintState(any).accept(call));
 }

@@ -14,6 +14,11 @@ class Tables {
  public:
   static constexpr uint32_t kDead = 0xFFFFFFFF;
   static constexpr size_t kMostConfigs = 4096;
+  // Positions looked at for one mask. What is beyond forbids tokens that cross from one terminal into the next; the
+  // tokens within a terminal, single bytes among them, stay allowed.
+  static constexpr uint64_t kMostWork = 2'000'000;
+  static constexpr size_t kMostBytes = size_t{16} << 20;
+  static constexpr size_t kMostEnded = 128;  // ways on behind terminals that end with the same byte
 
   Tables(const Program& program, const TokenTrie& trie);
 
@@ -60,6 +65,8 @@ class Tables {
   uint32_t closure(uint32_t frame);
   void expand(uint32_t node, uint32_t count, uint32_t parent, Positions& out);
   uint32_t intern(Positions positions);
+  void tidy(std::vector<Config>& configs) const;
+  bool exhausted() const { return work_ > most_work_ || bytes_ > most_bytes_; }
   const std::array<uint64_t, 4>& first_bytes(uint32_t set);
   void walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& bits);
   void walk_branch(uint32_t node, uint32_t from, std::vector<uint32_t>& bits);
@@ -83,7 +90,8 @@ class Tables {
   std::vector<Set> sets_;
   std::unordered_multimap<uint64_t, uint32_t> set_ids_;  // by hash
   std::unordered_map<Key, uint32_t, Hash> moves_;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0, most_bytes_ = 0;
+  uint64_t work_ = 0, most_work_ = 0;
 };
 
 }  // namespace tenon::text::grammar

@@ -6,6 +6,16 @@
 
 namespace tenon::text::grammar {
 
+namespace {
+
+// The byte of kSpecialMark as a token, or in one, that is not special.
+bool forged(std::string_view s) {
+  const bool special = s.size() > 2 && s.front() == kSpecialMark && s.back() == kSpecialMark;
+  return !special && s.find(kSpecialMark) != std::string_view::npos;
+}
+
+}  // namespace
+
 TokenTrie::TokenTrie(std::vector<std::string> spellings, std::vector<int32_t> end_ids)
     : vocab_size_(static_cast<int32_t>(spellings.size())), end_ids_(std::move(end_ids)) {
   std::sort(end_ids_.begin(), end_ids_.end());
@@ -22,7 +32,8 @@ TokenTrie::TokenTrie(std::vector<std::string> spellings, std::vector<int32_t> en
   std::vector<std::pair<std::string_view, int32_t>> sorted;
   for (int32_t id = 0; id < vocab_size_; ++id) {
     std::string_view s = spelling(id);
-    if (s.empty() || s.size() > kLongest || is_end(id)) continue;
+    if (s.empty() || s.size() > kLongest || is_end(id) || forged(s)) continue;
+    specials_ |= s[0] == kSpecialMark;
     sorted.emplace_back(s, id);
     longest_ = std::max(longest_, static_cast<uint32_t>(s.size()));
     if (s.size() == 1 && byte_token_[static_cast<uint8_t>(s[0])] < 0) byte_token_[static_cast<uint8_t>(s[0])] = id;
@@ -83,7 +94,7 @@ int32_t TokenTrie::longest_prefix(std::string_view text) const {
 }
 
 bool TokenTrie::has_special(std::string_view name) const {
-  const std::string marked = kSpecialMark + std::string(name);
+  const std::string marked = special_spelling(name);
   const int32_t token = longest_prefix(marked);
   return token >= 0 && spelling(token).size() == marked.size();
 }
@@ -92,7 +103,7 @@ std::shared_ptr<const TokenTrie> TokenTrie::build(const Tokenizer& tokenizer) {
   std::vector<std::string> spellings(static_cast<size_t>(tokenizer.vocab_size()));
   tokenizer.spell_tokens([&](int32_t id, std::string_view bytes) {
     spellings[static_cast<size_t>(id)] =
-        tokenizer.is_special(id) ? kSpecialMark + tokenizer.token(id) : std::string(bytes);
+        tokenizer.is_special(id) ? special_spelling(tokenizer.token(id)) : std::string(bytes);
   });
   return std::make_shared<const TokenTrie>(std::move(spellings), tokenizer.eos_ids());
 }
