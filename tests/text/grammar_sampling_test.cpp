@@ -346,8 +346,9 @@ TEST(GrammarMask, IsWhatAWalkByByteAllows) {
         const std::vector<uint32_t> bits = test::mask_of(state, *trie);
         for (int32_t id = 0; id < trie->vocab_size(); ++id) {
           const std::string_view spelling = trie->spelling(id);
-          const bool expected =
-              trie->is_end(id) ? state.can_end() : spelling[0] != kSpecialMark && alive(state, spelling);
+          const bool expected = trie->is_end(id)
+                                    ? state.can_end()
+                                    : !spelling.empty() && spelling[0] != kSpecialMark && alive(state, spelling);
           ASSERT_EQ(test::has_bit(bits, id), expected) << "token \"" << trie->spelling(id) << "\" step " << step;
           ConstraintState copy = state;
           ASSERT_EQ(copy.accept(id), expected) << trie->spelling(id);

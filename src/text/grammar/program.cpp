@@ -20,8 +20,9 @@ using Op = Program::Node::Op;
 constexpr uint64_t kTerminalNodes = 20'000;
 constexpr uint32_t kTerminalStates = 2'000;
 constexpr uint64_t kChoiceNodes = kTerminalStates;  // of alternatives that are made one terminal
-// Longer repetitions of a character are counted instead of unrolled.
-constexpr uint64_t kUnrolled = 64;
+constexpr uint32_t kWideStates = 16;
+// Longer repetitions of a character are counted instead of unrolled where they are terminals of their own.
+constexpr uint64_t kUnrolled = 8;
 constexpr int kDeepest = 1'000;
 
 uint64_t add(uint64_t a, uint64_t b) { return a > ~b ? ~uint64_t{0} : a + b; }
@@ -254,6 +255,9 @@ class ProgramBuilder {
                          ? match_text(e.text)
                          : regular(g_, id, Spelling::plain,
                                    {.nfa_nodes = 4 * kTerminalNodes, .dfa_states = kTerminalStates}, own);
+        // A count unrolled into states that many tokens run through costs a walk of the vocabulary for each.
+        if (e.kind != Kind::text && e.kind != Kind::chars && it->second->wide_states() > kWideStates)
+          it->second.reset();
       } catch (const Error&) {
         meter_.spend(1'000'000);
       }

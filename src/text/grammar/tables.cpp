@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 namespace tenon::text::grammar {
 
@@ -46,6 +47,7 @@ uint32_t Tables::closure(uint32_t f) {
   Positions out;
   const Frame at = frames_[f];
   expand(at.node, at.count, at.parent, out);
+  frames_[f].visits = out.visits;
   uint32_t set = intern(std::move(out));
   frames_[f].closure = set;
   return set;
@@ -53,18 +55,22 @@ uint32_t Tables::closure(uint32_t f) {
 
 // All terminals that may come next, depth first with the nearest to completion first, so that bounds cut off others.
 void Tables::expand(uint32_t node, uint32_t count, uint32_t parent, Positions& out) {
-  constexpr size_t kMostVisits = 1 << 14;
+  constexpr size_t kMostVisits = 1 << 13;
   struct Visit {
     uint32_t node, count, parent;
-    auto operator<=>(const Visit&) const = default;
+    bool operator==(const Visit&) const = default;
+  };
+  struct VisitHash {
+    size_t operator()(const Visit& v) const { return Hash{}({uint64_t{v.node} << 32 | v.count, v.parent}); }
   };
   std::vector<Visit> todo{{node, count, parent}};
-  std::set<Visit> seen;
+  std::unordered_set<Visit, VisitHash> seen;
   std::set<uint32_t> opened;  // loops entered since the last byte: coming back to one is no progress
   while (!todo.empty() && seen.size() < kMostVisits && out.configs.size() < kMostConfigs) {
     Visit v = todo.back();
     todo.pop_back();
-    work_ += 8;
+    work_ += 16;
+    ++out.visits;
     if (program_.length(v.node, v.count) == Program::kNever) continue;
     if (frames_[v.parent].depth + program_.height(v.node, v.count) > program_.deepest()) continue;
     if (!seen.insert(v).second) continue;
@@ -162,9 +168,11 @@ uint32_t Tables::step(uint32_t set, uint8_t byte) {
   }
   std::sort(ended.begin(), ended.end());
   ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
-  if (ended.size() > kMostEnded) ended.resize(kMostEnded);
+  uint64_t visits = 0;
   for (auto [length, f] : ended) {
+    if (visits > kMostStepVisits) break;
     uint32_t behind = closure(f);
+    visits += frames_[f].visits;
     if (behind == kDead) continue;
     const Set& s = sets_[behind];
     work_ += s.configs.size();

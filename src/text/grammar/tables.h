@@ -16,9 +16,9 @@ class Tables {
   static constexpr size_t kMostConfigs = 4096;
   // Positions looked at for one mask. What is beyond forbids tokens that cross from one terminal into the next; the
   // tokens within a terminal, single bytes among them, stay allowed.
-  static constexpr uint64_t kMostWork = 2'000'000;
+  static constexpr uint64_t kMostWork = 1'000'000;
   static constexpr size_t kMostBytes = size_t{16} << 20;
-  static constexpr size_t kMostEnded = 128;  // ways on behind terminals that end with the same byte
+  static constexpr uint64_t kMostStepVisits = 1 << 14;  // of nodes behind the terminals that a byte ends
 
   Tables(const Program& program, const TokenTrie& trie);
 
@@ -44,6 +44,7 @@ class Tables {
     uint32_t node, count, parent, depth;
     uint64_t length;           // of the shortest way to the end of everything
     uint32_t closure = kDead;  // the set of what may come at once, when known
+    uint32_t visits = 0;       // that finding it took
   };
   struct Config {
     uint32_t terminal, state, count, frame;
@@ -58,6 +59,7 @@ class Tables {
   struct Positions {
     std::vector<Config> configs;
     bool can_end = false;
+    uint32_t visits = 0;
   };
 
   uint32_t frame(uint32_t node, uint32_t count, uint32_t parent);

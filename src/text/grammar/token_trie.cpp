@@ -26,13 +26,13 @@ TokenTrie::TokenTrie(std::vector<std::string> spellings, std::vector<int32_t> en
   begin_.reserve(spellings.size() + 1);
   for (const std::string& s : spellings) {
     begin_.push_back(static_cast<uint32_t>(blob_.size()));
-    blob_ += s;
+    if (!forged(s)) blob_ += s;
   }
   begin_.push_back(static_cast<uint32_t>(blob_.size()));
   std::vector<std::pair<std::string_view, int32_t>> sorted;
   for (int32_t id = 0; id < vocab_size_; ++id) {
     std::string_view s = spelling(id);
-    if (s.empty() || s.size() > kLongest || is_end(id) || forged(s)) continue;
+    if (s.empty() || s.size() > kLongest || is_end(id)) continue;
     specials_ |= s[0] == kSpecialMark;
     sorted.emplace_back(s, id);
     longest_ = std::max(longest_, static_cast<uint32_t>(s.size()));
