@@ -16,7 +16,7 @@ CharRanges CharRanges::range(char32_t first, char32_t last) {
 }
 
 void CharRanges::add(char32_t first, char32_t last) {
-  if (first > last) return;
+  if (first > last || first > kLast) return;
   ranges_.push_back({first, std::min(last, kLast)});
   normalize();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "text/grammar/program.h"
 #include "text/grammar/tables.h"
 
@@ -15,7 +16,11 @@ Constraint::~Constraint() = default;
 std::shared_ptr<const Constraint> Constraint::compile(const Grammar& grammar, std::shared_ptr<const TokenTrie> trie,
                                                       const CompileLimits& limits) {
   auto program = Program::compile(grammar, *trie, limits);
-  return std::shared_ptr<const Constraint>(new Constraint(std::move(trie), std::move(program)));
+  std::shared_ptr<const Constraint> c(new Constraint(std::move(trie), std::move(program)));
+  const uint32_t start = c->tables_->start();
+  if (start == Tables::kDead || !c->tables_->live(start))
+    fail(ErrorCode::invalid_argument, "the grammar is too complex: too many ways to begin");
+  return c;
 }
 
 size_t Constraint::memory_bytes() const {

@@ -150,6 +150,19 @@ bool Dfa::matches(std::string_view text) const {
   return accepts(state, count);
 }
 
+bool Dfa::wide(uint32_t state) const {
+  int live = 0;
+  for (char c = 'a'; c <= 'z'; ++c)
+    for (int b : {c + 0, c - 'a' + 'A'}) live += next[state * classes + byte_class[static_cast<size_t>(b)]] != kDead;
+  return live >= 20;
+}
+
+uint32_t Dfa::wide_states() const {
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < states(); ++s) n += wide(s);
+  return n;
+}
+
 std::string Dfa::key() const {
   std::string out(reinterpret_cast<const char*>(byte_class.data()), byte_class.size());
   out.append(reinterpret_cast<const char*>(next.data()), next.size() * 4);

@@ -42,6 +42,9 @@ struct Dfa {
   }
   bool accepts(uint32_t state, uint32_t count) const { return accepting[state] && count >= min_count; }
   bool matches(std::string_view text) const;
+  // Whether most letters may follow: a large part of any vocabulary.
+  bool wide(uint32_t state) const;
+  uint32_t wide_states() const;
   size_t bytes() const { return sizeof(*this) + next.capacity() * 4 + accepting.capacity(); }
   std::string key() const;  // equal for equal automata
 };

@@ -35,7 +35,7 @@ Grammar::Id Grammar::terminal(Dfa dfa) {
   return add({.kind = Kind::terminal, .dfa = std::make_shared<const Dfa>(std::move(dfa))});
 }
 
-Grammar::Id Grammar::special_token(std::string_view spelling) { return text(kSpecialMark + std::string(spelling)); }
+Grammar::Id Grammar::special_token(std::string_view spelling) { return text(special_spelling(spelling)); }
 
 Grammar::Id Grammar::begin() { return add({.kind = Kind::begin}); }
 Grammar::Id Grammar::end() { return add({.kind = Kind::end}); }

@@ -73,7 +73,9 @@ class Grammar {
   Id root_ = kUndefined;
 };
 
-// Begins the bytes of a special token in the vocabulary's trie and in grammars: no text has this byte.
+// Around the name of a special token in the vocabulary's trie and in grammars: no text has this byte, and no special
+// token is the beginning of another.
 constexpr char kSpecialMark = '\xFF';
+inline std::string special_spelling(std::string_view name) { return kSpecialMark + std::string(name) + kSpecialMark; }
 
 }  // namespace tenon::text::grammar

@@ -16,29 +16,36 @@ const std::string kLabel = "[a-zA-Z0-9]([a-zA-Z0-9-]{0,22}[a-zA-Z0-9])?";
 const std::string kHostname = kLabel + "(\\." + kLabel + "){0,5}";
 const std::string kDomain = kLabel + "(\\." + kLabel + "){1,5}";
 const std::string kByte = "(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
-const std::string kIpv4 = kByte + "(\\." + kByte + "){3}";
+const std::string kIpv4 = "(" + kByte + "(\\." + kByte + "){3})";
 const std::string kAtom = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]{1,20}";
 
+// RFC 4291: up to seven groups around "::", eight without it; the last two may be written as an IPv4 address.
 std::string ipv6() {
   const std::string h = "[0-9a-fA-F]{1,4}";
-  std::string out = "((" + h + ":){7}" + h;
-  for (int before = 0; before <= 6; ++before) {
-    // `before` groups, "::", then up to 6 - before more.
-    std::string left = before == 0 ? ":" : "(" + h + ":){" + std::to_string(before) + "}";
-    int after = 6 - before;
-    std::string right = after == 0 ? h + "|" : "(" + h + "(:" + h + "){0," + std::to_string(after) + "})|";
-    out += "|" + left + ":(" + right + ")";
+  auto up_to = [](int n) { return "{0," + std::to_string(n) + "}"; };
+  std::string out = "((" + h + ":){6}(" + h + ":" + h + "|" + kIpv4 + ")";
+  for (int before = 0; before <= 7; ++before) {
+    const int after = 7 - before;
+    out += "|" + (before == 0 ? ":" : "(" + h + ":){" + std::to_string(before) + "}") + ":(";
+    if (after >= 1) out += h + "(:" + h + ")" + up_to(after - 1) + "|";
+    if (after >= 2) out += "(" + h + ":)" + up_to(after - 2) + kIpv4 + "|";
+    out += ")";
   }
   return out + ")";
 }
 
+// RFC 3986.
 std::string uri() {
-  const std::string unreserved = "a-zA-Z0-9._~!$&'()*+,;=:@-";
+  const std::string unreserved = "a-zA-Z0-9._~\\-", delimiters = "!$&'()*+,;=";
   const std::string escaped = "%[0-9a-fA-F]{2}";
-  const std::string path = "([" + unreserved + "/]|" + escaped + ")*";
-  const std::string more = "([" + unreserved + "/?]|" + escaped + ")*";
-  return "[a-zA-Z][a-zA-Z0-9+.-]{0,15}://" + kHostname + "(:\\d{1,4})?(/" + path + ")?(\\?" + more + ")?(#" + more +
-         ")?";
+  auto any_of = [&](const std::string& more) { return "([" + unreserved + delimiters + more + "]|" + escaped + ")"; };
+  const std::string segments = "(/" + any_of(":@") + "*)*", path = any_of(":@") + "+" + segments;
+  const std::string future = "v[0-9a-fA-F]+\\.[" + unreserved + delimiters + ":]+";
+  const std::string host = "(\\[(" + ipv6() + "|" + future + ")\\]|" + any_of("") + "*)";
+  const std::string authority = "(" + any_of(":") + "*@)?" + host + "(:\\d*)?";
+  const std::string behind = any_of(":@/?") + "*";
+  return "[a-zA-Z][a-zA-Z0-9+.\\-]{0,15}:(//" + authority + segments + "|/(" + path + ")?|" + path + "|)(\\?" + behind +
+         ")?(#" + behind + ")?";
 }
 
 std::string duration() {

@@ -35,11 +35,6 @@ uint32_t types_of(const Json& v, const std::string& pointer) {
   return bits;
 }
 
-bool same(const Json& a, const Json& b) {
-  if (a.is_number() && b.is_number()) return a == b;
-  return a.type() == b.type() && a == b;
-}
-
 void tighten(std::optional<Bound>& bound, Bound by, bool low) {
   if (bound) {
     int c = compare(by.value, bound->value);
@@ -72,12 +67,24 @@ const Json& checked_map(const Json& v, const std::string& pointer) {
 void restrict_values(MergedSchema& m, std::vector<Json> values) {
   if (m.values)
     std::erase_if(values, [&](const Json& v) {
-      return std::none_of(m.values->begin(), m.values->end(), [&](const Json& w) { return same(v, w); });
+      return std::none_of(m.values->begin(), m.values->end(), [&](const Json& w) { return same_value(v, w); });
     });
   m.values = std::move(values);
 }
 
 }  // namespace
+
+bool same_value(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return a == b;
+  if (a.type() != b.type() || !a.is_structured()) return a == b;
+  if (a.size() != b.size()) return false;
+  if (a.is_array()) return std::equal(a.begin(), a.end(), b.begin(), same_value);
+  for (const auto& [key, value] : a.items()) {
+    auto it = b.find(key);
+    if (it == b.end() || !same_value(value, *it)) return false;
+  }
+  return true;
+}
 
 std::string pointer_to(const std::string& pointer, std::string_view key) {
   std::string out = pointer + "/";
@@ -259,7 +266,10 @@ void SchemaDocument::keyword(MergedSchema& m, const std::string& key, const Json
     if (!b.value.fraction.empty() || b.value.whole.size() > 9)
       fail(ErrorCode::unsupported, "JSON schema: {}: only whole numbers can be enforced", printable(here, 300));
     uint64_t by = std::stoull(b.value.whole);
-    m.range.multiple = m.range.multiple == 0 ? by : std::lcm(m.range.multiple, by);
+    by = m.range.multiple == 0 ? by : std::lcm(m.range.multiple, by);
+    if (by > 1'000'000'000)
+      fail(ErrorCode::unsupported, "JSON schema: {}: multiples of {} cannot be enforced", printable(here, 300), by);
+    m.range.multiple = by;
   } else {
     fail(ErrorCode::unsupported, "JSON schema: {}: this keyword is not supported", printable(here, 300));
   }

@@ -87,6 +87,7 @@ class SchemaDocument {
   Meter& meter_;
 };
 
+bool same_value(const Json& a, const Json& b);  // as JSON Schema compares: 1 is 1.0, the order of keys is nothing
 std::string pointer_to(const std::string& pointer, std::string_view key);
 bool is_annotation(std::string_view keyword);
 

@@ -244,6 +244,17 @@ int compare(const Decimal& a, const Decimal& b) {
   return a.negative ? compare_magnitude(b, a) : compare_magnitude(a, b);
 }
 
+bool contains(const NumberRange& range, const Decimal& d) {
+  if (range.low)
+    if (int c = compare(d, range.low->value); c < 0 || (c == 0 && range.low->exclusive)) return false;
+  if (range.high)
+    if (int c = compare(d, range.high->value); c > 0 || (c == 0 && range.high->exclusive)) return false;
+  if (range.multiple == 0) return true;
+  uint64_t rest = 0;
+  for (char digit : d.whole) rest = (rest * 10 + static_cast<uint64_t>(digit - '0')) % range.multiple;
+  return rest == 0 && d.fraction.empty();
+}
+
 Dfa integers(const NumberRange& range, Meter& meter) {
   const std::string most(kDigits, '9');
   Whole low = range.low ? rounded(*range.low, true) : Whole{true, most};

@@ -28,6 +28,8 @@ struct NumberRange {
   uint64_t multiple = 0;  // 0: of anything
 };
 
+bool contains(const NumberRange& range, const Decimal& d);
+
 // Whole numbers without fraction and exponent, at most 18 digits. The result may be empty. Throws Error{unsupported}
 // for bounds and multiples that are too large.
 Dfa integers(const NumberRange& range, Meter& meter);

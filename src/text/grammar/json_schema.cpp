@@ -1,6 +1,7 @@
 #include "text/grammar/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <unordered_map>
 
@@ -20,7 +21,7 @@ constexpr uint64_t kSteps = 30'000'000;
 constexpr uint64_t kUnrolledLength = 2'000;  // bounds on the length of strings that have a pattern too
 constexpr size_t kUniqueValues = 6;
 constexpr size_t kMostVariants = 500;
-constexpr uint32_t kMostStates = 20'000;
+constexpr uint32_t kMostStates = 20'000, kMostListedStates = 100'000;
 
 class SchemaBuilder {
  public:
@@ -61,6 +62,10 @@ class SchemaBuilder {
   }
   Id colon() { return options_.whitespace ? g_.sequence({g_.text(":"), g_.optional(g_.text(" "))}) : g_.text(":"); }
   Id comma() { return g_.sequence({g_.text(","), space()}); }
+  static std::string between_quotes(const Json& text) {
+    std::string spelled = text.dump();
+    return spelled.substr(1, spelled.size() - 2);
+  }
   Id key(const std::string& name) { return g_.sequence({g_.text(Json(name).dump()), colon()}); }
 
   Dfa content(Id id, Written spelling, bool search) {
@@ -190,8 +195,27 @@ class SchemaBuilder {
     if (types & kObject) ways.push_back(object(m));
     if (types & kArray) ways.push_back(array(m));
     for (uint32_t type : {kString, kNumber, kInteger, kBoolean, kNull})
-      if ((types & type) && !(type == kInteger && (types & kNumber))) ways.push_back(g_.terminal(scalar(m, type)));
+      if ((types & type) && !(type == kInteger && (types & kNumber))) ways.push_back(scalar_terminal(m, type));
     return g_.choice(ways);
+  }
+
+  // Schemas repeat themselves: what asks for the same is made once.
+  Id scalar_terminal(const MergedSchema& m, uint32_t type) {
+    std::string key = fmt::format("{} ", type);
+    if (type == kString) {
+      key += fmt::format("{} {} ", m.min_length, m.max_length);
+      for (const auto& [pattern, pointer] : m.patterns) key += fmt::format("/{}:{}", pattern.size(), pattern);
+      for (const std::string& format : m.formats) key += fmt::format("#{}:{}", format.size(), format);
+    } else if (type == kNumber || type == kInteger) {
+      for (const auto* b : {&m.range.low, &m.range.high})
+        key += *b ? fmt::format("{}{}{}.{} ", (*b)->exclusive ? 'x' : 'i', (*b)->value.negative ? '-' : '+',
+                                (*b)->value.whole, (*b)->value.fraction)
+                  : "none ";
+      key += fmt::format("{}", m.range.multiple);
+    }
+    auto it = scalars_.find(key);
+    if (it == scalars_.end()) it = scalars_.emplace(std::move(key), g_.terminal(scalar(m, type))).first;
+    return it->second;
   }
 
   Dfa scalar(const MergedSchema& m, uint32_t type) {
@@ -239,8 +263,7 @@ class SchemaBuilder {
       case Json::value_t::number_unsigned:
         return kInteger | kNumber;
       case Json::value_t::number_float:
-        return kNumber |
-               (v.get<double>() == static_cast<double>(static_cast<int64_t>(v.get<double>())) ? kInteger : 0u);
+        return kNumber | (v.get<double>() == std::floor(v.get<double>()) ? kInteger : 0u);
       case Json::value_t::string:
         return kString;
       case Json::value_t::array:
@@ -259,12 +282,21 @@ class SchemaBuilder {
       if ((type & (kObject | kArray)) && structured && (m.implied & type))
         unsupported(m.pointer, "enum or const of objects or arrays together with other keywords");
       if ((type & m.implied & kString) && !matches_string(m, v)) continue;
-      if ((type & m.implied & kNumber) && !reals(m.range, meter_).matches(v.dump())) continue;
+      if ((type & m.implied & kNumber) && !in_range(m.range, v)) continue;
       ways.push_back(literal(v));
     }
-    return g_.choice(ways);
+    return g_.terminal(one_of(ways));
+  }
+  // Texts as one automaton, however many they are.
+  Dfa one_of(std::vector<Id> texts) {
+    return regular(g_, g_.choice(std::move(texts)), Written::plain, {.dfa_states = kMostListedStates}, meter_);
   }
   bool matches_string(const MergedSchema& m, const Json& v) { return string(m).matches(v.dump()); }
+  bool in_range(const NumberRange& range, const Json& v) {
+    auto d = Decimal::parse(v.dump());
+    if (!d) fail(ErrorCode::unsupported, "JSON schema: the number {} beside bounds cannot be enforced", v.dump());
+    return contains(range, *d);
+  }
 
   // A constant, written as this schema's other values are.
   Id literal(const Json& v) { return g_.text(options_.whitespace ? spaced(v) : v.dump()); }
@@ -326,9 +358,15 @@ class SchemaBuilder {
     Dfa all = any_content();
     for (const SchemaAt& s : m.names) {
       MergedSchema n = document_.merge(s);
-      if (n.impossible) return {};
-      if (n.values || !n.groups.empty())
-        unsupported(s.pointer, "only pattern, format and lengths can be enforced here");
+      if (n.impossible || (n.typed && !(n.types & kString))) return {};
+      if (!n.groups.empty()) unsupported(s.pointer, "only enum, pattern, format and lengths can be enforced here");
+      if (n.values) {
+        std::vector<Id> listed;
+        for (const Json& v : *n.values)
+          if (v.is_string() && matches_string(n, v)) listed.push_back(g_.text(between_quotes(v)));
+        all = combine(all, one_of(std::move(listed)), Combine::both, kMostListedStates, meter_);
+        continue;
+      }
       n.max_length = std::min<uint64_t>(n.max_length, n.max_length == ~uint64_t{0} ? n.max_length : kUnrolledLength);
       if (n.patterns.empty() && n.formats.empty()) n.patterns.emplace_back("", s.pointer);
       if (auto c = string_content(n)) all = both(all, *c);
@@ -347,10 +385,9 @@ class SchemaBuilder {
     const bool open = names.empty() && !any && !patterns;  // nothing is said about properties
     if (!any && !patterns && !open) return ways;
     Dfa rest = names_allowed(m);
-    for (const std::string& name : names) {
-      std::string spelled = Json(name).dump();
-      rest = without(rest, match_text(std::string_view(spelled).substr(1, spelled.size() - 2)));
-    }
+    std::vector<Id> declared;
+    for (const std::string& name : names) declared.push_back(g_.text(between_quotes(Json(name))));
+    rest = combine(rest, one_of(std::move(declared)), Combine::first_only, kMostListedStates, meter_);
     auto pair = [&](const Dfa& keys, const std::vector<SchemaAt>& schemas) {
       if (keys.empty()) return;
       for (const SchemaAt& s : schemas)
@@ -386,8 +423,7 @@ class SchemaBuilder {
 
   bool name_permitted(const MergedSchema& m, const std::string& name) {
     if (m.names.empty()) return true;
-    std::string spelled = Json(name).dump();
-    return names_allowed(m).matches(std::string_view(spelled).substr(1, spelled.size() - 2));
+    return names_allowed(m).matches(between_quotes(Json(name)));
   }
 
   Id object(const MergedSchema& m) {
@@ -416,17 +452,19 @@ class SchemaBuilder {
         unsupported(pointer_to(m.pointer, "maxProperties"), "fewer than there are properties");
       most = std::min(most, m.max_properties - properties.size());
     }
-    if (m.min_properties > needed) {
+    const bool some = m.min_properties == 1 && needed == 0;  // whichever it is
+    if (m.min_properties > needed && !some) {
       if (optional || m.min_properties - needed > 1)
         unsupported(pointer_to(m.pointer, "minProperties"), "cannot be enforced for these properties");
       least = m.min_properties - needed;
     }
-    if (least > most) return g_.choice({});
-    return members(properties, ways.empty() ? std::nullopt : std::optional(g_.choice(ways)), least, most);
+    if (least > most || (some && most == 0 && properties.empty())) return g_.choice({});
+    return members(properties, ways.empty() ? std::nullopt : std::optional(g_.choice(ways)), least, most, some);
   }
 
-  // Declared properties in order, then least to most others.
-  Id members(const std::vector<Property>& properties, std::optional<Id> other, uint64_t least, uint64_t most) {
+  // Declared properties in order, then least to most others; `some`: at least one of either.
+  Id members(const std::vector<Property>& properties, std::optional<Id> other, uint64_t least, uint64_t most,
+             bool some) {
     Id begin = g_.sequence({g_.text("{"), space()}), end = g_.sequence({space(), g_.text("}")});
     Id others_behind = other && most > 0 ? g_.repeat(g_.sequence({comma(), *other}), least, most) : g_.text("");
     // rest[i]: what may come behind the first i properties once something is written.
@@ -439,16 +477,14 @@ class SchemaBuilder {
       g_.define(r, all);
       rest[i] = g_.call(r);
     }
-    Id first;
-    if (other && most > 0) {
-      Id some = g_.sequence(
+    std::vector<Id> without;  // any declared property
+    if (other && most > 0)
+      without.push_back(g_.sequence(
           {*other,
            g_.repeat(g_.sequence({comma(), *other}), least > 0 ? least - 1 : 0, most == kUnbounded ? most : most - 1),
-           end});
-      first = least > 0 ? some : g_.choice({some, end});
-    } else {
-      first = end;
-    }
+           end}));
+    if (least == 0 && !some) without.push_back(end);
+    Id first = g_.choice(without);
     for (size_t i = properties.size(); i-- > 0;) {
       Id with = g_.sequence({properties[i].pair, rest[i + 1]});
       if (properties[i].required) {
@@ -514,7 +550,8 @@ class SchemaBuilder {
       if (one.values && one.groups.empty() && one.implied == 0)
         for (const Json& v : *one.values) {
           if (one.typed && !(one.types & type_of(v))) continue;
-          if (std::find(values.begin(), values.end(), v) == values.end()) values.push_back(v);
+          if (std::none_of(values.begin(), values.end(), [&](const Json& w) { return same_value(v, w); }))
+            values.push_back(v);
         }
     }
     if (values.empty() || values.size() > kUniqueValues) unsupported(pointer, "can be enforced for short enums only");
@@ -553,26 +590,30 @@ class SchemaBuilder {
       }
   }
 
-  static uint32_t possible(const MergedSchema& m) {
-    uint32_t types = m.typed ? m.types : m.implied ? m.implied : uint32_t{kEveryType};
+  // The types that are written for a schema; those that satisfy it may be more, as keywords do not bind other types.
+  static uint32_t written(const MergedSchema& m) {
+    return m.typed || m.values || m.implied == 0 ? satisfying(m) : widened(m.implied);
+  }
+  static uint32_t satisfying(const MergedSchema& m) {
+    uint32_t types = m.typed ? m.types : uint32_t{kEveryType};
     if (m.values) {
       uint32_t of_values = 0;
       for (const Json& v : *m.values) of_values |= type_of(v);
-      types = (m.typed ? types : uint32_t{kEveryType}) & of_values;
+      types &= of_values;
     }
-    return types & kInteger ? types | kNumber : types;
+    return widened(types);
   }
+  static uint32_t widened(uint32_t types) { return types & kInteger ? types | kNumber : types; }
 
   bool exclusive(const MergedSchema& a, const MergedSchema& b, int depth) {
     if (a.impossible || b.impossible) return true;
-    const uint32_t shared = possible(a) & possible(b);
+    const uint32_t shared = (written(a) & satisfying(b)) | (written(b) & satisfying(a));
     if (shared == 0) return true;
     if (a.values && b.values)
       return std::none_of(a.values->begin(), a.values->end(), [&](const Json& v) {
-        return std::find(b.values->begin(), b.values->end(), v) != b.values->end();
+        return std::any_of(b.values->begin(), b.values->end(), [&](const Json& w) { return same_value(v, w); });
       });
     if (shared != kObject || !a.groups.empty() || !b.groups.empty()) return false;
-    // An untyped branch also accepts what is no object; we never write that, but the other branch might.
     if (excluded(a, b) && excluded(b, a)) return true;
     if (depth >= 4) return false;
     for (const std::string& name : a.required) {
@@ -604,6 +645,7 @@ class SchemaBuilder {
   std::optional<Id> space_;
   std::optional<Grammar::Rule> any_, any_object_;
   std::unordered_map<std::string, Grammar::Rule> rules_;
+  std::unordered_map<std::string, Id> scalars_;
   std::unordered_map<std::string, Dfa> pattern_dfas_;
   size_t variants_ = 0;
   int depth_ = 0;

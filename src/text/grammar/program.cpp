@@ -4,7 +4,6 @@
 #include <deque>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "text/grammar/constraint.h"
 #include "text/grammar/regular.h"
@@ -20,8 +19,10 @@ using Op = Program::Node::Op;
 // A regular part of a grammar becomes one terminal while it stays this small; larger ones stay rules.
 constexpr uint64_t kTerminalNodes = 20'000;
 constexpr uint32_t kTerminalStates = 2'000;
-// Longer repetitions of a character are counted instead of unrolled.
-constexpr uint64_t kUnrolled = 64;
+constexpr uint64_t kChoiceNodes = kTerminalStates;  // of alternatives that are made one terminal
+constexpr uint32_t kWideStates = 16;
+// Longer repetitions of a character are counted instead of unrolled where they are terminals of their own.
+constexpr uint64_t kUnrolled = 8;
 constexpr int kDeepest = 1'000;
 
 uint64_t add(uint64_t a, uint64_t b) { return a > ~b ? ~uint64_t{0} : a + b; }
@@ -254,6 +255,9 @@ class ProgramBuilder {
                          ? match_text(e.text)
                          : regular(g_, id, Spelling::plain,
                                    {.nfa_nodes = 4 * kTerminalNodes, .dfa_states = kTerminalStates}, own);
+        // A count unrolled into states that many tokens run through costs a walk of the vocabulary for each.
+        if (e.kind != Kind::text && e.kind != Kind::chars && it->second->wide_states() > kWideStates)
+          it->second.reset();
       } catch (const Error&) {
         meter_.spend(1'000'000);
       }
@@ -318,23 +322,26 @@ class ProgramBuilder {
   }
 
   uint32_t build_choice(const Grammar::Expr& e, uint32_t next) {
-    std::vector<Id> together;
+    // Neighbouring regular parts make one terminal; as positions of their own many would not fit into a set.
     std::vector<uint32_t> starts;
-    uint64_t size = 0;
-    for (Id p : e.parts)
-      if (shape(p).regular && add(size, shape(p).size) <= kTerminalNodes) size += shape(p).size, together.push_back(p);
-    bool joined = false;
-    const std::unordered_set<Id> merged(together.begin(), together.end());
-    if (together.size() > 1 && together.size() < e.parts.size()) {
-      Id all = g_.choice(together);
-      note_new(all);
-      if (const Dfa* dfa = small_dfa(all)) {
-        starts.push_back(add_terminal(*dfa, next));
-        joined = true;
+    for (size_t begin = 0; begin < e.parts.size();) {
+      size_t end = begin;
+      uint64_t size = 0;
+      while (end < e.parts.size() && shape(e.parts[end]).regular &&
+             (end == begin || add(size, shape(e.parts[end]).size) <= kChoiceNodes))
+        size = add(size, shape(e.parts[end++]).size);
+      if (end - begin > 1 && end - begin < e.parts.size()) {
+        Id run = g_.choice(
+            {e.parts.begin() + static_cast<std::ptrdiff_t>(begin), e.parts.begin() + static_cast<std::ptrdiff_t>(end)});
+        note_new(run);
+        if (const Dfa* dfa = small_dfa(run)) {
+          starts.push_back(add_terminal(*dfa, next));
+          begin = end;
+          continue;
+        }
       }
+      starts.push_back(build(e.parts[begin++], next));
     }
-    for (Id p : e.parts)
-      if (!joined || !merged.count(p)) starts.push_back(build(p, next));
     return add_choice(starts);
   }
 

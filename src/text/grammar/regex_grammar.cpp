@@ -374,7 +374,35 @@ class Parser {
 
 Grammar::Id add_regex(Grammar& grammar, std::string_view pattern) { return Parser(grammar, pattern).run(); }
 
+namespace {
+
+bool has_assertion(const Grammar& g) {
+  for (Id i = 0; i < g.size(); ++i)
+    if (g.at(i).kind == Grammar::Kind::begin || g.at(i).kind == Grammar::Kind::end) return true;
+  return false;
+}
+
+// The pattern without the anchors around it, which say nothing of a whole output; with alternatives they do.
+std::string_view unanchored(std::string_view p) {
+  if (p.find('|') != std::string_view::npos) return p;
+  if (p.starts_with("^")) p.remove_prefix(1);
+  size_t slashes = 0;
+  while (p.size() >= slashes + 2 && p[p.size() - 2 - slashes] == '\\') ++slashes;
+  if (p.ends_with("$") && slashes % 2 == 0) p.remove_suffix(1);
+  return p;
+}
+
+}  // namespace
+
 Grammar regex_grammar(std::string_view pattern) {
+  // As it is written where there are no assertions: compile() counts what repeats instead of unrolling it.
+  for (std::string_view p : {pattern, unanchored(pattern)}) {
+    Grammar g;
+    Id id = add_regex(g, p);
+    if (has_assertion(g)) continue;
+    g.set_root(id);
+    return g;
+  }
   Grammar g;
   Id id = add_regex(g, pattern);
   Meter meter(20'000'000);

@@ -37,6 +37,7 @@ class NfaBuilder {
 
   uint32_t build(Id id, uint32_t next) {
     if (++depth_ > kDeepest) fail(ErrorCode::invalid_argument, "the grammar is nested too deeply");
+    meter_.spend(1);
     uint32_t start = build_kind(g_.at(id), next);
     --depth_;
     return start;
@@ -237,8 +238,7 @@ class NfaBuilder {
     } else {
       for (char32_t c = 0; c < 0x20; ++c)
         if (set.contains(c) && long_only.contains(c))
-          after_backslash.push_back(
-              literal("u00", hex_digit(static_cast<int>(c >> 4), hex_digit(static_cast<int>(c & 15), next))));
+          after_backslash.push_back(literal(fmt::format("u00{:02x}", static_cast<uint32_t>(c)), next));
     }
     if (!after_backslash.empty()) starts.push_back(byte('\\', '\\', either(after_backslash)));
     return either(starts);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 namespace tenon::text::grammar {
 
@@ -46,6 +47,7 @@ uint32_t Tables::closure(uint32_t f) {
   Positions out;
   const Frame at = frames_[f];
   expand(at.node, at.count, at.parent, out);
+  frames_[f].visits = out.visits;
   uint32_t set = intern(std::move(out));
   frames_[f].closure = set;
   return set;
@@ -53,17 +55,22 @@ uint32_t Tables::closure(uint32_t f) {
 
 // All terminals that may come next, depth first with the nearest to completion first, so that bounds cut off others.
 void Tables::expand(uint32_t node, uint32_t count, uint32_t parent, Positions& out) {
-  constexpr size_t kMostVisits = 1 << 16;
+  constexpr size_t kMostVisits = 1 << 13;
   struct Visit {
     uint32_t node, count, parent;
-    auto operator<=>(const Visit&) const = default;
+    bool operator==(const Visit&) const = default;
+  };
+  struct VisitHash {
+    size_t operator()(const Visit& v) const { return Hash{}({uint64_t{v.node} << 32 | v.count, v.parent}); }
   };
   std::vector<Visit> todo{{node, count, parent}};
-  std::set<Visit> seen;
+  std::unordered_set<Visit, VisitHash> seen;
   std::set<uint32_t> opened;  // loops entered since the last byte: coming back to one is no progress
   while (!todo.empty() && seen.size() < kMostVisits && out.configs.size() < kMostConfigs) {
     Visit v = todo.back();
     todo.pop_back();
+    work_ += 16;
+    ++out.visits;
     if (program_.length(v.node, v.count) == Program::kNever) continue;
     if (frames_[v.parent].depth + program_.height(v.node, v.count) > program_.deepest()) continue;
     if (!seen.insert(v).second) continue;
@@ -85,6 +92,8 @@ void Tables::expand(uint32_t node, uint32_t count, uint32_t parent, Positions& o
       }
       case Op::call:
         todo.push_back({n.target, 0, continuation(n.next, v.parent)});
+        // A way around what may be empty is found without going through all of it.
+        if (program_.length(n.target, 0) == 0) todo.push_back({n.next, 0, v.parent});
         break;
       case Op::choice:
         for (uint32_t i = n.count; i-- > 0;) todo.push_back({program_.choice(n.target + i), 0, v.parent});
@@ -109,11 +118,20 @@ uint64_t Tables::distance(const Config& c) const {
   return add(program_.terminal(c.terminal).distance(c.state, c.count), frames_[c.frame].length);
 }
 
+// Sorted, without doubles; of too many those that are nearest to completion.
+void Tables::tidy(std::vector<Config>& configs) const {
+  std::sort(configs.begin(), configs.end());
+  configs.erase(std::unique(configs.begin(), configs.end()), configs.end());
+  if (configs.size() <= kMostConfigs) return;
+  auto nearer = [&](const Config& a, const Config& b) { return std::pair(distance(a), a) < std::pair(distance(b), b); };
+  std::nth_element(configs.begin(), configs.begin() + kMostConfigs, configs.end(), nearer);
+  configs.resize(kMostConfigs);
+  std::sort(configs.begin(), configs.end());
+}
+
 uint32_t Tables::intern(Positions p) {
-  std::sort(p.configs.begin(), p.configs.end());
-  p.configs.erase(std::unique(p.configs.begin(), p.configs.end()), p.configs.end());
+  tidy(p.configs);
   if (p.configs.empty() && !p.can_end) return kDead;
-  if (p.configs.size() > kMostConfigs) p.configs.resize(kMostConfigs);
   uint64_t h = p.can_end ? 1469598103934665603u : 1099511628211u;
   for (const Config& c : p.configs)
     for (uint32_t x : {c.terminal, c.state, c.count, c.frame}) h = (h ^ x) * 0x9E3779B97F4A7C15u, h ^= h >> 31;
@@ -140,17 +158,27 @@ uint32_t Tables::step(uint32_t set, uint8_t byte) {
   if (!fresh) return it->second;
   bytes_ += 48;
   Positions out;
-  for (size_t i = 0; i < sets_[set].configs.size(); ++i) {
-    Config c = sets_[set].configs[i];
+  std::vector<std::pair<uint64_t, uint32_t>> ended;  // frames behind terminals that are complete, by what remains
+  for (Config c : sets_[set].configs) {
+    ++work_;
     const Terminal& t = program_.terminal(c.terminal);
     if (!t.dfa().step(c.state, c.count, byte)) continue;
     if (t.moves(c.state)) out.configs.push_back(c);
-    if (!t.dfa().accepts(c.state, c.count)) continue;
-    uint32_t behind = closure(c.frame);
+    if (t.dfa().accepts(c.state, c.count)) ended.emplace_back(frames_[c.frame].length, c.frame);
+  }
+  std::sort(ended.begin(), ended.end());
+  ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
+  uint64_t visits = 0;
+  for (auto [length, f] : ended) {
+    if (visits > kMostStepVisits) break;
+    uint32_t behind = closure(f);
+    visits += frames_[f].visits;
     if (behind == kDead) continue;
     const Set& s = sets_[behind];
+    work_ += s.configs.size();
     out.configs.insert(out.configs.end(), s.configs.begin(), s.configs.end());
     out.can_end = out.can_end || s.can_end;
+    if (out.configs.size() > 4 * kMostConfigs) tidy(out.configs);
   }
   uint32_t to = intern(std::move(out));
   moves_[{set, byte}] = to;
@@ -166,7 +194,7 @@ void Tables::walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& 
   const std::array<uint64_t, 4> first = first_bytes(from);
   std::array<uint32_t, TokenTrie::kLongest + 1> path;
   path[0] = from;
-  for (uint32_t i = 0; i < rest.nodes.size();) {
+  for (uint32_t i = 0; i < rest.nodes.size() && !exhausted();) {
     const Remainders::Node& n = rest.nodes[i];
     uint32_t to = kDead;
     if (n.depth > 0 || (first[n.byte >> 6] >> (n.byte & 63) & 1)) to = step(path[n.depth], n.byte);
@@ -208,7 +236,7 @@ void Tables::walk_branch(uint32_t node, uint32_t from, std::vector<uint32_t>& bi
   const std::array<uint64_t, 4> first = first_bytes(from);
   std::array<uint32_t, TokenTrie::kLongest + 1> path;
   path[0] = from;
-  for (uint32_t i = node + 1; i < end;) {
+  for (uint32_t i = node + 1; i < end && !exhausted();) {
     const TokenTrie::Node& n = nodes[i];
     const uint32_t at = n.depth - depth;
     uint32_t to = kDead;
@@ -226,6 +254,8 @@ void Tables::walk_branch(uint32_t node, uint32_t from, std::vector<uint32_t>& bi
 
 const TokenSet& Tables::mask(uint32_t set) {
   if (sets_[set].mask) return *sets_[set].mask;
+  most_work_ = work_ + kMostWork;
+  most_bytes_ = bytes_ + kMostBytes;
   std::vector<uint32_t> bits(trie_.mask_words(), 0);
   std::set<std::pair<const LocalMask*, uint32_t>> walked;
   std::set<const LocalMask*> added;

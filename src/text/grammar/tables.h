@@ -14,6 +14,11 @@ class Tables {
  public:
   static constexpr uint32_t kDead = 0xFFFFFFFF;
   static constexpr size_t kMostConfigs = 4096;
+  // Positions looked at for one mask. What is beyond forbids tokens that cross from one terminal into the next; the
+  // tokens within a terminal, single bytes among them, stay allowed.
+  static constexpr uint64_t kMostWork = 1'000'000;
+  static constexpr size_t kMostBytes = size_t{16} << 20;
+  static constexpr uint64_t kMostStepVisits = 1 << 14;  // of nodes behind the terminals that a byte ends
 
   Tables(const Program& program, const TokenTrie& trie);
 
@@ -39,6 +44,7 @@ class Tables {
     uint32_t node, count, parent, depth;
     uint64_t length;           // of the shortest way to the end of everything
     uint32_t closure = kDead;  // the set of what may come at once, when known
+    uint32_t visits = 0;       // that finding it took
   };
   struct Config {
     uint32_t terminal, state, count, frame;
@@ -53,6 +59,7 @@ class Tables {
   struct Positions {
     std::vector<Config> configs;
     bool can_end = false;
+    uint32_t visits = 0;
   };
 
   uint32_t frame(uint32_t node, uint32_t count, uint32_t parent);
@@ -60,6 +67,8 @@ class Tables {
   uint32_t closure(uint32_t frame);
   void expand(uint32_t node, uint32_t count, uint32_t parent, Positions& out);
   uint32_t intern(Positions positions);
+  void tidy(std::vector<Config>& configs) const;
+  bool exhausted() const { return work_ > most_work_ || bytes_ > most_bytes_; }
   const std::array<uint64_t, 4>& first_bytes(uint32_t set);
   void walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& bits);
   void walk_branch(uint32_t node, uint32_t from, std::vector<uint32_t>& bits);
@@ -83,7 +92,8 @@ class Tables {
   std::vector<Set> sets_;
   std::unordered_multimap<uint64_t, uint32_t> set_ids_;  // by hash
   std::unordered_map<Key, uint32_t, Hash> moves_;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0, most_bytes_ = 0;
+  uint64_t work_ = 0, most_work_ = 0;
 };
 
 }  // namespace tenon::text::grammar

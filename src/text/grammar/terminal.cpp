@@ -238,12 +238,10 @@ LocalMask Terminal::compute(const TokenTrie& trie, uint32_t state, uint32_t due,
 }
 
 void Terminal::warm(const TokenTrie& trie) const {
-  constexpr uint32_t kWide = 48, kMost = 32;
+  constexpr uint32_t kMost = 48;
   uint32_t warmed = 0;
   for (uint32_t s = 0; s < dfa_.states() && warmed < kMost; ++s) {
-    uint32_t live = 0;
-    for (size_t b = 0; b < 256; ++b) live += dfa_.next[s * dfa_.classes + dfa_.byte_class[b]] != Dfa::kDead;
-    if (live < kWide) continue;
+    if (!dfa_.wide(s)) continue;
     local_mask(trie, s, dfa_.min_count);
     ++warmed;
   }

@@ -6,6 +6,16 @@
 
 namespace tenon::text::grammar {
 
+namespace {
+
+// The byte of kSpecialMark as a token, or in one, that is not special.
+bool forged(std::string_view s) {
+  const bool special = s.size() > 2 && s.front() == kSpecialMark && s.back() == kSpecialMark;
+  return !special && s.find(kSpecialMark) != std::string_view::npos;
+}
+
+}  // namespace
+
 TokenTrie::TokenTrie(std::vector<std::string> spellings, std::vector<int32_t> end_ids)
     : vocab_size_(static_cast<int32_t>(spellings.size())), end_ids_(std::move(end_ids)) {
   std::sort(end_ids_.begin(), end_ids_.end());
@@ -16,13 +26,14 @@ TokenTrie::TokenTrie(std::vector<std::string> spellings, std::vector<int32_t> en
   begin_.reserve(spellings.size() + 1);
   for (const std::string& s : spellings) {
     begin_.push_back(static_cast<uint32_t>(blob_.size()));
-    blob_ += s;
+    if (!forged(s)) blob_ += s;
   }
   begin_.push_back(static_cast<uint32_t>(blob_.size()));
   std::vector<std::pair<std::string_view, int32_t>> sorted;
   for (int32_t id = 0; id < vocab_size_; ++id) {
     std::string_view s = spelling(id);
     if (s.empty() || s.size() > kLongest || is_end(id)) continue;
+    specials_ |= s[0] == kSpecialMark;
     sorted.emplace_back(s, id);
     longest_ = std::max(longest_, static_cast<uint32_t>(s.size()));
     if (s.size() == 1 && byte_token_[static_cast<uint8_t>(s[0])] < 0) byte_token_[static_cast<uint8_t>(s[0])] = id;
@@ -83,7 +94,7 @@ int32_t TokenTrie::longest_prefix(std::string_view text) const {
 }
 
 bool TokenTrie::has_special(std::string_view name) const {
-  const std::string marked = kSpecialMark + std::string(name);
+  const std::string marked = special_spelling(name);
   const int32_t token = longest_prefix(marked);
   return token >= 0 && spelling(token).size() == marked.size();
 }
@@ -92,22 +103,24 @@ std::shared_ptr<const TokenTrie> TokenTrie::build(const Tokenizer& tokenizer) {
   std::vector<std::string> spellings(static_cast<size_t>(tokenizer.vocab_size()));
   tokenizer.spell_tokens([&](int32_t id, std::string_view bytes) {
     spellings[static_cast<size_t>(id)] =
-        tokenizer.is_special(id) ? kSpecialMark + tokenizer.token(id) : std::string(bytes);
+        tokenizer.is_special(id) ? special_spelling(tokenizer.token(id)) : std::string(bytes);
   });
   return std::make_shared<const TokenTrie>(std::move(spellings), tokenizer.eos_ids());
 }
 
 std::shared_ptr<const Terminal> TokenTrie::terminal(Dfa dfa) const {
-  constexpr size_t kMost = 4096, kMostWalkBytes = size_t{32} << 20;
+  constexpr size_t kMost = 4096, kMostWalkBytes = size_t{32} << 20, kLook = 64;
   std::string key = dfa.key();
   const std::string shared_key = key.substr(0, key.size() - 8) + (dfa.counted() ? '#' : ' ');  // without the bounds
   std::lock_guard lock(mutex_);
   if (auto it = terminals_.find(key); it != terminals_.end()) return it->second;
-  size_t bytes = 0;
-  for (const auto& [k, w] : walks_) bytes += w->memory_bytes();
-  if (terminals_.size() >= kMost || bytes > kMostWalkBytes) {
-    std::erase_if(terminals_, [](const auto& t) { return t.second.use_count() == 1; });
-    std::erase_if(walks_, [](const auto& w) { return w.second.use_count() == 1; });
+  if (++made_ % kLook == 0) {
+    size_t bytes = 0;
+    for (const auto& [k, w] : walks_) bytes += w->memory_bytes();
+    if (terminals_.size() >= kMost || bytes > kMostWalkBytes) {
+      std::erase_if(terminals_, [](const auto& t) { return t.second.use_count() == 1; });
+      std::erase_if(walks_, [](const auto& w) { return w.second.use_count() == 1; });
+    }
   }
   auto& walks = walks_[shared_key];
   if (!walks) walks = std::make_shared<const Walks>(dfa, *this);

@@ -25,7 +25,7 @@ class TokenTrie {
   };
   static constexpr size_t kLongest = 255;  // bytes; longer tokens are never allowed
 
-  // What each id spells: "" where it spells nothing. Special tokens begin with kSpecialMark.
+  // What each id spells: "" where it spells nothing; of special tokens their special_spelling().
   TokenTrie(std::vector<std::string> spellings, std::vector<int32_t> end_ids);
   static std::shared_ptr<const TokenTrie> build(const Tokenizer& tokenizer);
 
@@ -33,7 +33,8 @@ class TokenTrie {
   size_t mask_words() const { return (static_cast<size_t>(vocab_size_) + 31) / 32; }
   const std::vector<int32_t>& end_ids() const { return end_ids_; }
   bool is_end(int32_t id) const;
-  bool has_byte(uint8_t b) const { return byte_token_[b] >= 0; }
+  // Whether some token goes on with this byte alone, or is special and has it as its mark.
+  bool has_byte(uint8_t b) const { return byte_token_[b] >= 0 || (b == 0xFF && specials_); }
   int32_t byte_token(uint8_t b) const { return byte_token_[b]; }
   bool has_special(std::string_view spelling) const;  // without the mark
   std::string_view spelling(int32_t id) const;
@@ -60,8 +61,10 @@ class TokenTrie {
   std::vector<int32_t> same_;
   std::array<int32_t, 256> byte_token_;
   uint32_t longest_ = 0;
+  bool specials_ = false;
 
-  mutable std::mutex mutex_;  // guards terminals_ and walks_
+  mutable std::mutex mutex_;  // guards what follows
+  mutable size_t made_ = 0;   // terminals, ever
   mutable std::unordered_map<std::string, std::shared_ptr<const Terminal>> terminals_;
   mutable std::unordered_map<std::string, std::shared_ptr<const Walks>> walks_;
 };
