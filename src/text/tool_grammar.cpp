@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "text/grammar/json_schema.h"
 #include "text/grammar/regular.h"
@@ -48,16 +50,15 @@ class Builder {
       if (!plain.empty()) parts.push_back(g_.text(std::exchange(plain, {})));
     };
     while (!text.empty()) {
-      const int32_t token = trie_.longest_prefix(grammar::kSpecialMark + std::string(text));
-      if (token >= 0 && trie_.spelling(token).size() > 1) {
+      size_t n = text.size();
+      while (n > 0 && !trie_.has_special(text.substr(0, n))) --n;
+      if (n > 0) {
         flush();
-        const std::string_view name = trie_.spelling(token).substr(1);
-        parts.push_back(g_.special_token(name));
-        text.remove_prefix(name.size());
+        parts.push_back(g_.special_token(text.substr(0, n)));
       } else {
         plain += text.front();
-        text.remove_prefix(1);
       }
+      text.remove_prefix(std::max<size_t>(n, 1));
     }
     flush();
     return g_.sequence(std::move(parts));

@@ -28,8 +28,8 @@ std::shared_ptr<const TokenTrie> trie_for(const ToolFormat& f, bool special) {
   for (const char* w : {"{\"", "\": ", "name", "get_", "weather", "Paris", "tool", "<tool", "\n", "}}", "\", \""})
     spellings.emplace_back(w);
   if (special)
-    for (std::string_view m : marks_of(f)) spellings.push_back(grammar::kSpecialMark + std::string(m));
-  spellings.push_back(grammar::kSpecialMark + std::string("<end>"));
+    for (std::string_view m : marks_of(f)) spellings.push_back(grammar::special_spelling(m));
+  spellings.push_back(grammar::special_spelling("<end>"));
   const auto end = static_cast<int32_t>(spellings.size() - 1);
   return std::make_shared<const TokenTrie>(spellings, std::vector<int32_t>{end});
 }
@@ -43,7 +43,7 @@ std::string sample(const std::shared_ptr<const Constraint>& c, uint32_t seed) {
   auto take = [&](int32_t token) {
     EXPECT_TRUE(state.accept(token));
     std::string_view s = trie.spelling(token);
-    if (!trie.is_end(token)) text += s.starts_with(grammar::kSpecialMark) ? s.substr(1) : s;
+    if (!trie.is_end(token)) text += s.front() == grammar::kSpecialMark ? s.substr(1, s.size() - 2) : s;
   };
   for (int step = 0; step < 120 && !state.finished(); ++step) {
     state.mask(bits);
@@ -109,11 +109,12 @@ TEST(ToolGrammar, TextIsFreeUntilACall) {
     auto accepts = [&](std::string_view text) {
       ConstraintState state(c);
       while (!text.empty()) {
-        int32_t token = trie->longest_prefix(grammar::kSpecialMark + std::string(text));
-        if (token < 0 || trie->spelling(token).size() == 1) token = static_cast<uint8_t>(text.front());
+        size_t n = text.size();
+        while (n > 0 && !trie->has_special(text.substr(0, n))) --n;
+        const int32_t token = n > 0 ? trie->longest_prefix(grammar::special_spelling(text.substr(0, n)))
+                                    : static_cast<uint8_t>(text.front());
         if (!state.accept(token)) return false;
-        const std::string_view s = trie->spelling(token);
-        text.remove_prefix(s.size() - s.starts_with(grammar::kSpecialMark));
+        text.remove_prefix(std::max<size_t>(n, 1));
       }
       return state.can_end();
     };
