@@ -85,7 +85,7 @@ runtime::RunOptions run_options(const Options& o) {
   r.final_hidden = o.embeddings;
   r.kv_shrinks = true;
   // Waiting requests hold their prompts and room for their answers besides what connections hold.
-  r.host_bytes = o.http.bytes();
+  r.host_bytes = o.http.bytes() + pipelines::kConstraintBytes;
   return r;
 }
 

@@ -1,5 +1,6 @@
 // Structured output: grammars compiled for a model's vocabulary, and the masks that hold an answer to one.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -10,6 +11,9 @@
 #include "text/grammar/constraint.h"
 
 namespace tenon::pipelines {
+
+// What tries, compiled grammars and remembered masks of a server's models may take, as a rule: part of a plan's overhead.
+constexpr uint64_t kConstraintBytes = uint64_t{64} << 20;
 
 // A model's grammars. Safe to use from several threads.
 class Constraints {
