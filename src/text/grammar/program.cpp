@@ -316,9 +316,42 @@ class ProgramBuilder {
           continue;
         }
       }
+      if (end > 1)
+        if (auto closed = build_closed(g_.at(e.parts[end - 2]), g_.at(e.parts[end - 1]), next)) {
+          next = *closed;
+          end -= 2;
+          continue;
+        }
       next = build(e.parts[--end], next);
     }
     return next;
+  }
+
+  bool is_counted(const Grammar::Expr& e) const {
+    return e.kind == Kind::repeat && g_.at(e.parts[0]).kind == Kind::chars &&
+           (e.min > kUnrolled || (e.max != kUnbounded && e.max > kUnrolled));
+  }
+
+  // A counted repetition together with the character that must end it: tokens then run through one terminal, instead
+  // of leaving it behind every character.
+  std::optional<uint32_t> build_closed(const Grammar::Expr& repeat, const Grammar::Expr& behind, uint32_t next) {
+    if (!is_counted(repeat) || repeat.max == 0 || repeat.max < repeat.min) return std::nullopt;
+    const Id part = repeat.parts[0];
+    const uint64_t min = repeat.min, max = repeat.max;
+    std::string ends, rest;
+    if (behind.kind == Kind::text && !behind.text.empty()) {
+      ends = behind.text.substr(0, 1);
+      rest = behind.text.substr(1);
+    } else if (behind.kind == Kind::chars && !behind.chars.empty() && behind.chars.ranges().back().last < 0x80) {
+      for (auto r : behind.chars.ranges())
+        for (char32_t c = r.first; c <= r.last; ++c) ends.push_back(static_cast<char>(c));
+    } else {
+      return std::nullopt;
+    }
+    for (char c : ends)
+      if (static_cast<uint8_t>(c) >= 0x80 || g_.at(part).chars.contains(static_cast<char32_t>(c))) return std::nullopt;
+    if (!rest.empty()) next = add_terminal(match_text(rest), next);
+    return add_terminal(followed(counted(part, min, max), ends), next);
   }
 
   uint32_t build_choice(const Grammar::Expr& e, uint32_t next) {
@@ -350,8 +383,7 @@ class ProgramBuilder {
     uint64_t min = nullable_[part] ? 0 : e.min;
     if (e.max < e.min) return add_choice({});
     if (e.max == 0) return next;
-    if (g_.at(part).kind == Kind::chars && (e.min > kUnrolled || (e.max != kUnbounded && e.max > kUnrolled)))
-      return add_terminal(counted(part, e.min, e.max), next);
+    if (is_counted(e)) return add_terminal(counted(part, e.min, e.max), next);
     if (min > Program::kNoLimit - 1)
       fail(ErrorCode::invalid_argument, "the grammar repeats something at least {} times", min);
     if (min == 0 && e.max == 1) return add_choice({build(part, next), next});
