@@ -20,6 +20,7 @@ using Op = Program::Node::Op;
 constexpr uint64_t kTerminalNodes = 20'000;
 constexpr uint32_t kTerminalStates = 2'000;
 constexpr uint64_t kChoiceNodes = kTerminalStates;  // of alternatives that are made one terminal
+constexpr uint64_t kSmallestRun = 256;              // of a sequence's parts, before they become terminals of their own
 constexpr uint32_t kWideStates = 16;
 // Longer repetitions of a character are counted instead of unrolled where they are terminals of their own.
 constexpr uint64_t kUnrolled = 8;
@@ -300,11 +301,12 @@ class ProgramBuilder {
 
   // Neighbours that are regular together make one terminal.
   uint32_t build_sequence(const Grammar::Expr& e, uint32_t next) {
+    uint64_t most = kTerminalNodes;
     for (size_t end = e.parts.size(); end > 0;) {
       size_t begin = end - 1;
       uint64_t size = shape(e.parts[begin]).size;
       while (begin > 0 && shape(e.parts[begin]).regular && shape(e.parts[begin - 1]).regular &&
-             add(size, shape(e.parts[begin - 1]).size) <= kTerminalNodes)
+             add(size, shape(e.parts[begin - 1]).size) <= most)
         size = add(size, shape(e.parts[--begin]).size);
       if (end - begin > 1) {
         Id run = g_.sequence(
@@ -322,6 +324,10 @@ class ProgramBuilder {
           end -= 2;
           continue;
         }
+      if (end - begin > 2 && most > kSmallestRun) {
+        most = std::max(std::min(most, size) / 2, kSmallestRun);
+        continue;
+      }
       next = build(e.parts[--end], next);
     }
     return next;
