@@ -7,7 +7,7 @@
 //
 // Goals: whatever is sampled from the masks ends in a sentence of the grammar (no dead ends, also for vocabularies that
 // cannot spell everything); bounded memory. Non-goals: all parses of very ambiguous grammars (beyond 4,096 positions at
-// once some are dropped, which can only forbid tokens).
+// once, or too many steps for one mask, some are dropped, which can only forbid tokens).
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -256,6 +256,26 @@ Dfa enclose(const Dfa& d, char prefix, char suffix) {
   return out;
 }
 
+Dfa followed(const Dfa& d, std::string_view ends) {
+  Dfa out;
+  out.min_count = d.min_count;
+  out.max_count = d.max_count;
+  if (d.empty()) return out;
+  const uint32_t n = d.states();
+  for (size_t b = 0; b < 256; ++b) out.byte_class[b] = static_cast<uint8_t>(b);
+  out.classes = 256;
+  out.next.assign((size_t{n} + 1) * 256, Dfa::kDead);
+  out.accepting.assign(n + 1, 0);
+  out.accepting[n] = 1;
+  for (uint32_t s = 0; s < n; ++s) {
+    for (size_t b = 0; b < 256; ++b) out.next[s * 256 + b] = d.next[s * d.classes + d.byte_class[b]];
+    if (d.accepting[s])
+      for (char c : ends) out.next[s * 256 + static_cast<uint8_t>(c)] = n | Dfa::kNeedsMin;
+  }
+  compress_classes(out);
+  return out;
+}
+
 Dfa repeat_counted(const Dfa& one, uint32_t min, uint32_t max) {
   Dfa out = one;
   out.min_count = min;

@@ -59,6 +59,8 @@ Dfa minimize(const Dfa& dfa, Meter& meter);  // also drops states that lead nowh
 Dfa enclose(const Dfa& dfa, char prefix, char suffix);
 // Between min and max matches of `one`, none of which is another's prefix.
 Dfa repeat_counted(const Dfa& one, uint32_t min, uint32_t max);
+// A match of a counted automaton and then one byte of `ends`, with none of which a match goes on.
+Dfa followed(const Dfa& counted, std::string_view ends);
 Dfa match_text(std::string_view text);
 
 }  // namespace tenon::text::grammar

@@ -20,6 +20,7 @@ using Op = Program::Node::Op;
 constexpr uint64_t kTerminalNodes = 20'000;
 constexpr uint32_t kTerminalStates = 2'000;
 constexpr uint64_t kChoiceNodes = kTerminalStates;  // of alternatives that are made one terminal
+constexpr uint64_t kSmallestRun = 256;              // of a sequence's parts, before they become terminals of their own
 constexpr uint32_t kWideStates = 16;
 // Longer repetitions of a character are counted instead of unrolled where they are terminals of their own.
 constexpr uint64_t kUnrolled = 8;
@@ -300,11 +301,12 @@ class ProgramBuilder {
 
   // Neighbours that are regular together make one terminal.
   uint32_t build_sequence(const Grammar::Expr& e, uint32_t next) {
+    uint64_t most = kTerminalNodes;
     for (size_t end = e.parts.size(); end > 0;) {
       size_t begin = end - 1;
       uint64_t size = shape(e.parts[begin]).size;
       while (begin > 0 && shape(e.parts[begin]).regular && shape(e.parts[begin - 1]).regular &&
-             add(size, shape(e.parts[begin - 1]).size) <= kTerminalNodes)
+             add(size, shape(e.parts[begin - 1]).size) <= most)
         size = add(size, shape(e.parts[--begin]).size);
       if (end - begin > 1) {
         Id run = g_.sequence(
@@ -316,9 +318,46 @@ class ProgramBuilder {
           continue;
         }
       }
+      if (end > 1)
+        if (auto closed = build_closed(g_.at(e.parts[end - 2]), g_.at(e.parts[end - 1]), next)) {
+          next = *closed;
+          end -= 2;
+          continue;
+        }
+      if (end - begin > 2 && most > kSmallestRun) {
+        most = std::max(std::min(most, size) / 2, kSmallestRun);
+        continue;
+      }
       next = build(e.parts[--end], next);
     }
     return next;
+  }
+
+  bool is_counted(const Grammar::Expr& e) const {
+    return e.kind == Kind::repeat && g_.at(e.parts[0]).kind == Kind::chars &&
+           (e.min > kUnrolled || (e.max != kUnbounded && e.max > kUnrolled));
+  }
+
+  // A counted repetition together with the character that must end it: tokens then run through one terminal, instead
+  // of leaving it behind every character.
+  std::optional<uint32_t> build_closed(const Grammar::Expr& repeat, const Grammar::Expr& behind, uint32_t next) {
+    if (!is_counted(repeat) || repeat.max == 0 || repeat.max < repeat.min) return std::nullopt;
+    const Id part = repeat.parts[0];
+    const uint64_t min = repeat.min, max = repeat.max;
+    std::string ends, rest;
+    if (behind.kind == Kind::text && !behind.text.empty()) {
+      ends = behind.text.substr(0, 1);
+      rest = behind.text.substr(1);
+    } else if (behind.kind == Kind::chars && !behind.chars.empty() && behind.chars.ranges().back().last < 0x80) {
+      for (auto r : behind.chars.ranges())
+        for (char32_t c = r.first; c <= r.last; ++c) ends.push_back(static_cast<char>(c));
+    } else {
+      return std::nullopt;
+    }
+    for (char c : ends)
+      if (static_cast<uint8_t>(c) >= 0x80 || g_.at(part).chars.contains(static_cast<char32_t>(c))) return std::nullopt;
+    if (!rest.empty()) next = add_terminal(match_text(rest), next);
+    return add_terminal(followed(counted(part, min, max), ends), next);
   }
 
   uint32_t build_choice(const Grammar::Expr& e, uint32_t next) {
@@ -350,8 +389,7 @@ class ProgramBuilder {
     uint64_t min = nullable_[part] ? 0 : e.min;
     if (e.max < e.min) return add_choice({});
     if (e.max == 0) return next;
-    if (g_.at(part).kind == Kind::chars && (e.min > kUnrolled || (e.max != kUnbounded && e.max > kUnrolled)))
-      return add_terminal(counted(part, e.min, e.max), next);
+    if (is_counted(e)) return add_terminal(counted(part, e.min, e.max), next);
     if (min > Program::kNoLimit - 1)
       fail(ErrorCode::invalid_argument, "the grammar repeats something at least {} times", min);
     if (min == 0 && e.max == 1) return add_choice({build(part, next), next});

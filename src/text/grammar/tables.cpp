@@ -264,7 +264,7 @@ const TokenSet& Tables::mask(uint32_t set) {
     const Config c = sets_[set].configs[i];
     std::shared_ptr<const LocalMask> local = program_.terminal(c.terminal).local_mask(trie_, c.state, c.count);
     if (added.insert(local.get()).second) local->inside.add_to(bits);
-    if (local->crosses()) {
+    if (local->crosses() && !exhausted()) {
       uint32_t behind = closure(c.frame);
       if (behind != kDead && !sets_[behind].configs.empty() && walked.emplace(local.get(), behind).second) {
         walk(local->beyond, behind, bits);
