@@ -12,7 +12,8 @@
 
 namespace tenon::pipelines {
 
-// What tries, compiled grammars and remembered masks of a server's models may take, as a rule: part of a plan's overhead.
+// What tries, compiled grammars and remembered masks of a server's models may take, as a rule: part of a plan's
+// overhead.
 constexpr uint64_t kConstraintBytes = uint64_t{64} << 20;
 
 // A model's grammars. Safe to use from several threads.
