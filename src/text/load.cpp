@@ -1,7 +1,10 @@
 // Which reader a path goes to.
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "text/spec.h"
 
 namespace tenon::text {
@@ -50,6 +53,20 @@ fs::path find_file(const fs::path& folder) {
        folder.string());
 }
 
+// Shows what is done to a text in which the pre-tokenizers of released models differ.
+void warn_of(const std::string& doubt, const Tokenizer& t) {
+  constexpr std::string_view kProbe = "It's 12345 m²,  HELLO\n\nworld!";
+  std::string pieces;
+  for (int32_t id : t.encode(kProbe).ids) {
+    pieces += '|';
+    for (char c : t.decode({&id, 1})) pieces += c == '\n' ? "\\n" : std::string(1, c);
+  }
+  log_warn(
+      "{}; here {} becomes {}|. If the model's own tokenizer.json cuts it otherwise (tenon tokenize --compare), "
+      "answers will be worse than they could be",
+      doubt, Json(kProbe).dump(), pieces);
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& path) {
@@ -60,7 +77,10 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& path) {
   if (!format) fail(ErrorCode::unsupported, "{}: not a tokenizer file by its name", file.string());
   TokenizerSpec spec = format->read(file);
   if (format->read != read_tokenizer_gguf) read_companions(file.parent_path(), spec);
-  return make_tokenizer(std::move(spec));
+  const std::string doubt = std::exchange(spec.doubt, {});
+  auto tokenizer = make_tokenizer(std::move(spec));
+  if (!doubt.empty()) warn_of(doubt, *tokenizer);
+  return tokenizer;
 }
 
 }  // namespace tenon::text

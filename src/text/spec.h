@@ -32,6 +32,7 @@ struct TokenizerSpec {
   std::optional<int32_t> bos;
   std::vector<int32_t> eos;
   std::vector<std::pair<std::string, std::string>> chat_templates;  // name, source
+  std::string doubt;  // why the text may be cut otherwise than the model expects; "": no doubt
 };
 
 // One reader per format; each throws Error{invalid_file|unsupported} naming file and field.

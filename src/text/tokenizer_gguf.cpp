@@ -1,6 +1,8 @@
 // Tokenizers in GGUF metadata (tokenizer.ggml.*; reference: ggml docs/gguf.md and llama.cpp's llama-vocab.cpp).
 #include <simdjson.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -151,7 +153,14 @@ class Reader {
 
   void read_bpe(const std::string& name) {
     const GgufPre* pre = find_gguf_pre(name);
-    if (!pre) fail(ErrorCode::unsupported, "{}: tokenizer.ggml.pre \"{}\" is not known", source_, printable(name));
+    constexpr size_t kGpt2Tokens = 50257;  // whose files never had the field
+    if (!pre)
+      spec_.doubt = fmt::format("{}: tokenizer.ggml.pre \"{}\" is not known, text is cut by the default rule", source_,
+                                printable(name));
+    else if (name == "default" && tokens_.size() != kGpt2Tokens)
+      spec_.doubt = fmt::format("{}: tokenizer.ggml.pre is {}, which is right for few models", source_,
+                                find("pre") ? "\"default\"" : "missing");
+    if (!pre) pre = find_gguf_pre("default");
     VocabularyBuilder builder(pre->bytes ? Spelling::byte_level : Spelling::plain, source_);
     for (size_t i = 0; i < tokens_.size(); ++i) builder.add(static_cast<uint32_t>(i), tokens_[i]);
     spec_.vocabulary = std::make_shared<const Vocabulary>(builder.finish());

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "support/kit.h"
 #include "text/tokenizer.h"
@@ -39,6 +42,31 @@ TEST(GgufModels, Kit) {
     ++models;
   }
   EXPECT_GT(models, 0);
+}
+
+// A name nobody knows: the default rule, and a line that shows what it does.
+TEST(GgufModels, AnUnknownPreTokenizerWarnsWithAProbe) {
+  std::string bytes = read_file(test::golden("models/llama-s-q4_0/model.gguf"), 64 << 20);
+  const std::string key = "tokenizer.ggml.pre";
+  const size_t at = bytes.find(key);
+  ASSERT_NE(at, std::string::npos);
+  const size_t value = at + key.size() + 4 + 8;  // type, length
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data() + value - 8, 8);
+  ASSERT_LT(length, 32u);
+  const fs::path file = fs::path(testing::TempDir()) / "unknown-pre.gguf";
+  auto load = [&](std::string name) {
+    name.resize(length, 'x');
+    std::copy(name.begin(), name.end(), bytes.begin() + static_cast<ptrdiff_t>(value));
+    std::ofstream(file, std::ios::binary) << bytes;
+    testing::internal::CaptureStderr();
+    Tokenizer::load(file);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string warning = load("nobody");
+  EXPECT_NE(warning.find("tokenizer.ggml.pre \"nobody"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("12345"), std::string::npos) << warning;
+  fs::remove(file);
 }
 
 }  // namespace
