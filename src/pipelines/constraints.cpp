@@ -40,9 +40,23 @@ Constraints::Compiled Constraints::compile(const std::string& key,
   return compiled;
 }
 
+namespace {
+
+constexpr int64_t kFarTooMany = int64_t{1} << 40;
+
+// Tokens that complete what `state` has begun; far too many where closing_tokens() gives none.
+int64_t tokens_to_close(const ConstraintState& state) {
+  if (state.can_end()) return 0;
+  const auto tokens = static_cast<int64_t>(state.closing_tokens().size());
+  return tokens > 0 ? tokens : kFarTooMany;
+}
+
+}  // namespace
+
 void check_room(const Constraints::Compiled& constraint, int64_t most) {
-  ConstraintState state(constraint);
-  const int64_t least = state.can_end() ? 1 : static_cast<int64_t>(state.closing_tokens().size());
+  const int64_t least = std::max<int64_t>(tokens_to_close(ConstraintState(constraint)), 1);
+  if (least == kFarTooMany)
+    fail(ErrorCode::invalid_argument, "the shortest answer of the asked form is longer than any that may be generated");
   if (least > most)
     fail(ErrorCode::invalid_argument, "the shortest answer of the asked form has {} tokens, only {} may be generated",
          least, most);
@@ -68,8 +82,8 @@ void GrammarMask::allow(std::span<uint32_t> bits) noexcept {
 
 runtime::TokenMask::Taken GrammarMask::accept(int32_t token, int64_t left) noexcept {
   ConstraintState next = state_;
-  const bool in_time = next.accept(token) && (next.closing_bytes() <= static_cast<uint64_t>(left) ||
-                                              static_cast<int64_t>(next.closing_tokens().size()) <= left);
+  const bool in_time =
+      next.accept(token) && (next.closing_bytes() <= static_cast<uint64_t>(left) || tokens_to_close(next) <= left);
   if (!in_time) {
     ++refused_;
     return Taken::no;

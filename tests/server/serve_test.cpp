@@ -248,6 +248,8 @@ TEST_F(Server, AnswersHaveTheAskedForm) {
       refused({{"json_schema", {{"properties", {{"a", {{"not", Json::object()}}}}}}}}, 9).find("/properties/a/not"),
       std::string::npos);
   EXPECT_NE(refused({{"response_format", format}}, 3).find("shortest answer"), std::string::npos);
+  EXPECT_NE(refused({{"json_schema", {{"type", "string"}, {"minLength", 100000}}}}, 9).find("shortest answer"),
+            std::string::npos);
   EXPECT_NE(refused({{"guided_regex", "a"}, {"guided_choice", {"b"}}}, 9).find("two forms"), std::string::npos);
   EXPECT_NE(refused({{"guided_regex", "(a"}}, 9).find("guided_regex"), std::string::npos);
 }
