@@ -31,6 +31,9 @@ void check_depth(std::string_view text, std::string_view source, int max_depth) 
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view source, int max_depth) {
+  // To the parser a zero byte is the end: what stands behind it would be passed over.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
+    fail(ErrorCode::invalid_file, "{}: not valid JSON: a zero byte at offset {}", source, zero);
   check_depth(text, source, max_depth);
   try {
     return Json::parse(text);
