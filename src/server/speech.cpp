@@ -16,8 +16,6 @@ bool is_tool_name(const std::string& name) {
   return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), part_of_name);
 }
 
-const Json& function_of(const Json& tool) { return tool.contains("function") ? tool["function"] : tool; }
-
 // Special tokens that stand in marks: they must show in the text.
 std::vector<int32_t> special_marks(const text::ToolFormat& format, const text::Tokenizer& tokenizer) {
   std::vector<int32_t> out;
@@ -87,12 +85,12 @@ ToolsAsked take_tools(Fields& f) {
   if (choice->is_string()) {
     kind = choice->get<std::string>();
   } else if (choice->is_object() && choice->value("type", Json()) == "function") {
-    const Json& fn = function_of(*choice);
+    const Json& fn = text::function_of(*choice);
     kind = "named";
     out.choice = {text::ToolChoice::Kind::named,
                   fn.is_object() && fn.contains("name") && fn["name"].is_string() ? fn["name"].get<std::string>() : ""};
     const bool known = out.tools.is_array() && std::any_of(out.tools.begin(), out.tools.end(), [&](const Json& t) {
-                         return function_of(t)["name"] == out.choice.name;
+                         return text::function_of(t)["name"] == out.choice.name;
                        });
     if (!known) refuse(at, fmt::format("'{}' names '{}', which is not in 'tools'", at, printable(out.choice.name)));
   }

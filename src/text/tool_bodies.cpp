@@ -61,7 +61,7 @@ Json parameter_schema(const Json& tools, std::string_view tool, std::string_view
   if (!tools.is_array()) return nullptr;
   for (const Json& t : tools) {
     if (!t.is_object()) continue;
-    const Json& f = t.contains("function") ? t["function"] : t;
+    const Json& f = function_of(t);
     if (!f.is_object() || f.value("name", Json()) != tool) continue;
     auto p = f.find("parameters");
     if (p == f.end() || !p->is_object() || !p->contains("properties")) return nullptr;

@@ -22,6 +22,9 @@ struct ToolCall {
   std::string arguments;  // JSON text of an object
 };
 
+// {"name", "description", "parameters"} of one of OpenAI's tools, with the level "function" around it or without.
+inline const Json& function_of(const Json& tool) { return tool.contains("function") ? tool["function"] : tool; }
+
 // How a family of models writes calls and reasoning: marks in its output.
 struct ToolFormat {
   // json: one JSON value, or several, of objects with a name and arguments; the name may stand before the arguments.

@@ -100,7 +100,7 @@ class Builder {
   }
 
   Id call(const Json& tool, const std::string& where) {
-    const Json& f = tool.contains("function") ? tool["function"] : tool;
+    const Json& f = function_of(tool);
     const std::string name = f["name"];
     Json schema = f.value("parameters", Json());
     if (!schema.is_object() || schema.empty()) schema = {{"type", "object"}, {"properties", Json::object()}};
@@ -117,8 +117,8 @@ class Builder {
   Id all_calls() {
     std::vector<Id> any;
     for (size_t i = 0; i < tools_.size(); ++i) {
-      const Json& f = tools_[i].contains("function") ? tools_[i]["function"] : tools_[i];
-      if (options_.choice.kind == ToolChoice::Kind::named && f["name"] != options_.choice.name) continue;
+      if (options_.choice.kind == ToolChoice::Kind::named && function_of(tools_[i])["name"] != options_.choice.name)
+        continue;
       any.push_back(call(tools_[i], fmt::format("tools[{}].function.parameters#", i)));
     }
     if (any.empty())

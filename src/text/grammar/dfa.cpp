@@ -233,18 +233,24 @@ Dfa match_text(std::string_view text) {
   return d;
 }
 
-Dfa enclose(const Dfa& d, char prefix, char suffix) {
+// An automaton with the bounds of `d` and no transitions yet; its last state accepts. One class per byte, to be
+// compressed afterwards.
+static Dfa unlinked(const Dfa& d, uint32_t states) {
   Dfa out;
   out.min_count = d.min_count;
   out.max_count = d.max_count;
-  if (d.empty()) return out;
-  // One class per byte, compressed afterwards.
-  const uint32_t n = d.states();
   for (size_t b = 0; b < 256; ++b) out.byte_class[b] = static_cast<uint8_t>(b);
   out.classes = 256;
-  out.next.assign((size_t{n} + 2) * 256, Dfa::kDead);
-  out.accepting.assign(n + 2, 0);
-  out.accepting[n + 1] = 1;
+  out.next.assign(size_t{states} * 256, Dfa::kDead);
+  out.accepting.assign(states, 0);
+  out.accepting.back() = 1;
+  return out;
+}
+
+Dfa enclose(const Dfa& d, char prefix, char suffix) {
+  if (d.empty()) return d;
+  const uint32_t n = d.states();
+  Dfa out = unlinked(d, n + 2);
   out.next[static_cast<uint8_t>(prefix)] = 1;
   for (uint32_t s = 0; s < n; ++s) {
     for (size_t b = 0; b < 256; ++b)
@@ -257,16 +263,9 @@ Dfa enclose(const Dfa& d, char prefix, char suffix) {
 }
 
 Dfa followed(const Dfa& d, std::string_view ends) {
-  Dfa out;
-  out.min_count = d.min_count;
-  out.max_count = d.max_count;
-  if (d.empty()) return out;
+  if (d.empty()) return d;
   const uint32_t n = d.states();
-  for (size_t b = 0; b < 256; ++b) out.byte_class[b] = static_cast<uint8_t>(b);
-  out.classes = 256;
-  out.next.assign((size_t{n} + 1) * 256, Dfa::kDead);
-  out.accepting.assign(n + 1, 0);
-  out.accepting[n] = 1;
+  Dfa out = unlinked(d, n + 1);
   for (uint32_t s = 0; s < n; ++s) {
     for (size_t b = 0; b < 256; ++b) out.next[s * 256 + b] = d.next[s * d.classes + d.byte_class[b]];
     if (d.accepting[s])
