@@ -12,7 +12,7 @@ namespace tenon::text {
 namespace {
 
 // Up to here scanning for the least key beats a heap.
-constexpr size_t kShortPiece = 48;
+constexpr size_t kShortPiece = 100;
 
 std::string byte_token(int byte) { return fmt::format("<0x{:02X}>", byte); }
 
@@ -90,85 +90,112 @@ Bpe::Bpe(BpeOptions options, std::shared_ptr<const Vocabulary> vocabulary, Merge
   }
   if (plain_bytes_) seeds_ = CharacterSeeds::make(*vocabulary_, merges_, byte_ids_);
   for (int32_t id = 0; id < vocabulary_->size(); ++id) longest_ = std::max(longest_, vocabulary_->bytes(id).size());
+  most_cached_ = std::clamp<size_t>(static_cast<size_t>(vocabulary_->size()) * 3 / 10, 64, 40000);
   whole_ = std::make_unique<std::atomic<uint8_t>[]>(static_cast<uint32_t>(vocabulary_->size()));
 }
 
 Bpe::~Bpe() = default;
 
 size_t Bpe::memory_bytes() const {
-  return merges_.memory_bytes() + (seeds_ ? seeds_->memory_bytes() : 0) + static_cast<size_t>(vocabulary_->size()) +
-         sizeof(*this);
+  return PieceCache::bytes(most_cached_) + merges_.memory_bytes() + (seeds_ ? seeds_->memory_bytes() : 0) +
+         static_cast<size_t>(vocabulary_->size()) + sizeof(*this);
 }
 
-// Pieces that are met again take the short way: their ids go to a buffer by copies of a fixed size.
+// Pieces that are met again take the short way: the cache is asked for many of them before the first is needed, and
+// their ids go to a buffer by copies of a fixed size.
 class Bpe::Writer {
  public:
-  Writer(const Bpe& model, std::vector<int32_t>& out, ModelScratch& scratch)
-      : model_(model), out_(out), scratch_(scratch) {}
+  Writer(const Bpe& model, const char* text, size_t size, std::vector<int32_t>& out, ModelScratch& scratch)
+      : model_(model), out_(out), scratch_(scratch), from_(text), to_(text), end_(text + size) {
+    scratch.cache.grow(model.most_cached_);
+  }
 
-  // `readable`: bytes that may be read from the piece's start on.
-  void encode(std::string_view piece, size_t readable) {
-    if (piece.size() > PieceCache::Brief::kMostBytes) return encode_long(piece, readable);
-    const PieceCache::Brief::Key key(piece, readable);
-    const auto* e = scratch_.cache.brief.find(key);
-    if (!e) return encode_new(piece, key);
-    std::memcpy(to_, e->id, sizeof(e->id));
-    advance(e->ids);
+  // The next `n` bytes of the text are a piece.
+  void add(uint32_t n) {
+    if (pieces_ == kMostPieces) flush();
+    keys_[pieces_] = PieceCache::Brief::Key({to_, n}, static_cast<size_t>(end_ - to_));
+    expected_[pieces_] = {scratch_.cache.brief.expect(keys_[pieces_]), n, -1};
+    to_ += n;
+    ++pieces_;
+  }
+  // The same, where it is known to become `id`.
+  void add_known(uint32_t n, int32_t id) {
+    if (pieces_ == kMostPieces) flush();
+    expected_[pieces_++] = {0, n, id};
+    to_ += n;
   }
   // Words of three-byte characters are seldom met again, but their segments are.
-  void encode_segments(std::string_view piece, size_t readable) {
-    while (!piece.empty()) {
-      auto [n, id] = model_.seeds_->segment(piece);
-      if (id >= 0) {
-        *to_ = id;
-        advance(1);
-      } else {
-        encode(piece.substr(0, n), readable);
-      }
-      piece.remove_prefix(n);
-      readable -= n;
+  void add_segments(uint32_t n) {
+    CharacterSeeds::Segment segments[CharacterSeeds::kMostSegments];
+    for (std::string_view piece(to_, n); !piece.empty();) {
+      const size_t count = model_.seeds_->segments(piece, segments);
+      for (size_t i = 0; i < count; ++i)
+        segments[i].id < 0 ? add(segments[i].bytes) : add_known(segments[i].bytes, segments[i].id);
     }
   }
   void flush() {
-    out_.insert(out_.end(), buffer_.data(), to_);
-    to_ = buffer_.data();
+    int32_t* to = ids_;
+    auto write = [&] {
+      out_.insert(out_.end(), ids_, to);
+      to = ids_;
+    };
+    for (size_t i = 0; i < pieces_; from_ += expected_[i++].bytes) {
+      const auto& [hash, n, id] = expected_[i];
+      if (id >= 0) {
+        *to++ = id;
+      } else if (n > PieceCache::Brief::kMostBytes) {
+        write();
+        encode_long({from_, n}, static_cast<size_t>(end_ - from_));
+      } else if (const auto* e = scratch_.cache.brief.find(keys_[i], hash)) {
+        std::memcpy(to, e->id, sizeof(e->id));
+        to += e->ids;
+      } else {
+        write();
+        encode_new({from_, n}, keys_[i]);
+      }
+    }
+    write();
+    pieces_ = 0;
   }
 
  private:
-  void advance(uint32_t ids) {
-    to_ += ids;
-    if (to_ > buffer_.data() + kIds) flush();
-  }
   [[gnu::noinline]] void encode_new(std::string_view piece, const PieceCache::Brief::Key& key) {
-    flush();
     model_.encode_piece(piece, scratch_);
     scratch_.cache.brief.store(key, scratch_.ids);
     out_.insert(out_.end(), scratch_.ids.begin(), scratch_.ids.end());
   }
-  [[gnu::noinline]] void encode_long(std::string_view piece, size_t readable) {
-    flush();
-    auto& longer = scratch_.cache.longer;
-    if (piece.size() > longer.kMostBytes) {
-      model_.encode_piece(piece, scratch_);
-    } else {
-      const PieceCache::Longer::Key key(piece, readable);
-      if (const auto* e = longer.find(key)) {
-        out_.insert(out_.end(), e->id, e->id + e->ids);
-        return;
-      }
-      model_.encode_piece(piece, scratch_);
-      longer.store(key, scratch_.ids);
-    }
-    out_.insert(out_.end(), scratch_.ids.begin(), scratch_.ids.end());
-  }
+  [[gnu::noinline]] void encode_long(std::string_view piece, size_t readable);
 
-  static constexpr size_t kIds = 1024;
   const Bpe& model_;
   std::vector<int32_t>& out_;
   ModelScratch& scratch_;
-  std::array<int32_t, kIds + 2 * PieceCache::Brief::kIds> buffer_;
-  int32_t* to_ = buffer_.data();
+  const char *from_, *to_, *end_;  // pieces that wait are between the first two
+  struct Expected {
+    uint64_t hash;
+    uint32_t bytes;
+    int32_t id;
+  };
+  size_t pieces_ = 0;
+  PieceCache::Brief::Key keys_[kMostPieces];
+  Expected expected_[kMostPieces];
+  int32_t ids_[PieceCache::Brief::kIds * kMostPieces];
 };
+
+void Bpe::Writer::encode_long(std::string_view piece, size_t readable) {
+  auto& longer = scratch_.cache.longer;
+  if (piece.size() > longer.kMostBytes) {
+    model_.encode_piece(piece, scratch_);
+  } else {
+    const PieceCache::Longer::Key key(piece, readable);
+    if (const auto* e = longer.find(key)) {
+      out_.insert(out_.end(), e->id, e->id + e->ids);
+      return;
+    }
+    model_.encode_piece(piece, scratch_);
+    longer.store(key, scratch_.ids);
+  }
+  out_.insert(out_.end(), scratch_.ids.begin(), scratch_.ids.end());
+}
 
 void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch& scratch) const {
   const auto length = static_cast<uint32_t>(piece.size());
@@ -177,14 +204,13 @@ void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch
 
 void Bpe::encode_pieces(std::string_view text, std::span<const uint32_t> lengths, std::vector<int32_t>& out,
                         ModelScratch& scratch) const {
-  Writer writer(*this, out, scratch);
+  Writer writer(*this, text.data(), text.size(), out, scratch);
   for (uint32_t n : lengths) {
-    std::string_view piece = text.substr(0, n);
-    const bool wide = seeds_ && n > 9 && static_cast<uint8_t>(piece[0]) >= 0xE0;
-    if (wide && !(options_.ignore_merges && vocabulary_->find(piece) >= 0))
-      writer.encode_segments(piece, text.size());
+    const bool wide = seeds_ && n > 9 && static_cast<uint8_t>(text[0]) >= 0xE0;
+    if (wide && !(options_.ignore_merges && vocabulary_->find(text.substr(0, n)) >= 0))
+      writer.add_segments(n);
     else
-      writer.encode(piece, text.size());
+      writer.add(n);
     text.remove_prefix(n);
   }
   writer.flush();

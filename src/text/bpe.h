@@ -125,6 +125,7 @@ class Bpe final : public TokenModel {
   MergeTable merges_;
   std::unique_ptr<CharacterSeeds> seeds_;  // byte-level vocabularies whose merges allow it
   int32_t unk_id_ = -1;
+  size_t most_cached_ = 0;             // sets of the piece cache
   size_t longest_ = 0;                 // bytes of the longest token
   bool plain_bytes_ = false;           // byte-level, no prefix, suffix or unknown token: a byte is its id
   std::array<int32_t, 256> byte_ids_;  // of single bytes (byte-level) or of <0x..> tokens (fallback); -1

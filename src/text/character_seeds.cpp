@@ -1,6 +1,7 @@
 #include "text/character_seeds.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tenon::text {
 namespace {
@@ -147,43 +148,66 @@ bool CharacterSeeds::crossed(std::string_view left, std::string_view right) cons
 }
 
 inline bool CharacterSeeds::next(std::string_view text, Character& c) const {
-  c.bytes = text.substr(0, length_from(text[0]));
-  c.code = code_of(c.bytes);
+  c.at = text.data();
+  c.bytes = static_cast<uint32_t>(std::min(length_from(text[0]), text.size()));
+  c.code = code_of({c.at, c.bytes});
+  c.seed = 0;
   if (c.code == kNoCode) return false;
   std::atomic<uint64_t>& place = seeds_[c.code];
   c.seed = place.load(std::memory_order_relaxed);
-  if (!(c.seed & kKnown)) place.store(c.seed = learn(c.bytes), std::memory_order_relaxed);
+  if (!(c.seed & kKnown)) place.store(c.seed = learn({c.at, c.bytes}), std::memory_order_relaxed);
   return true;
 }
 
 inline bool CharacterSeeds::may_cross(const Character& left, const Character& right) const {
   constexpr uint64_t kMask = (1u << kGroups) - 1;
-  return (left.seed >> kLeftShift & right.seed >> kRightShift & kMask) != 0 && crossed(left.bytes, right.bytes);
+  return (left.seed >> kLeftShift & right.seed >> kRightShift & kMask) != 0 &&
+         crossed({left.at, left.bytes}, {right.at, right.bytes});
 }
 
 bool CharacterSeeds::split(std::string_view piece, std::vector<uint32_t>& ids) const {
   // Below U+0800 characters are short, and crossings common.
   if (std::none_of(piece.begin(), piece.end(), [](char c) { return static_cast<uint8_t>(c) >= 0xE0; })) return false;
   ids.clear();
-  Character before{{}, 0, 0}, c;
-  for (; !piece.empty(); piece.remove_prefix(c.bytes.size()), before = c) {
+  Character before{nullptr, 0, 0, 0}, c;
+  for (; !piece.empty(); piece.remove_prefix(c.bytes), before = c) {
     if (!next(piece, c) || !(c.seed & kOneToken) || may_cross(before, c)) return false;
     ids.push_back(static_cast<uint32_t>(c.seed & kId));
   }
   return true;
 }
 
-CharacterSeeds::Segment CharacterSeeds::segment(std::string_view piece) const {
-  Character before, c;
-  if (!next(piece, before)) return {piece.size(), -1};
-  const size_t one = before.bytes.size();
-  const int32_t id = before.seed & kOneToken ? static_cast<int32_t>(before.seed & kId) : -1;
-  for (size_t at = before.bytes.size(); at < piece.size(); at += c.bytes.size(), before = c) {
-    if (!next(piece.substr(at), c)) return {piece.size(), -1};
-    const size_t bit = join_bit(before.code, c.code);
-    if (!(joins_[bit / 64] >> (bit % 64) & 1) && !may_cross(before, c)) return {at, at == one ? id : -1};
+size_t CharacterSeeds::segments(std::string_view& piece, Segment (&out)[kMostSegments]) const {
+  // First all characters, then all borders, then the segments: there is little to mispredict before the last.
+  Character c[kMostSegments];
+  size_t n = 0, bytes = 0;
+  bool known = true;
+  for (; n < kMostSegments && bytes < piece.size() && known; bytes += c[n++].bytes)
+    known = next(piece.substr(bytes), c[n]);
+  uint64_t joined = 0;
+  for (size_t i = 1; i < n; ++i) {
+    const size_t bit = join_bit(c[i - 1].code, c[i].code);
+    uint64_t join = joins_[bit / 64] >> (bit % 64) & 1;
+    if (may_cross(c[i - 1], c[i])) join = 1;
+    joined |= join << i;
   }
-  return {piece.size(), piece.size() == one ? id : -1};
+  if (!known) joined |= uint64_t{1} << (n - 1);
+  const bool ends = known && bytes == piece.size();
+  size_t segments = 0;
+  for (size_t i = 0; i < n;) {
+    const size_t first = i++;
+    i += static_cast<size_t>(std::countr_one(i < n ? joined >> i : 0));
+    const char *begin = c[first].at, *end = i < n ? c[i].at : piece.data() + bytes;
+    if (i == n && !ends) {
+      // How this one ends is not known yet, or what lies in it has no seed: then it is all that is left.
+      if (known && first > 0) return piece.remove_prefix(static_cast<size_t>(begin - piece.data())), segments;
+      end = piece.data() + piece.size();
+    }
+    const bool token = (c[first].seed & kOneToken) && end == begin + c[first].bytes;
+    out[segments++] = {static_cast<uint32_t>(end - begin), token ? static_cast<int32_t>(c[first].seed & kId) : -1};
+  }
+  piece = {};
+  return segments;
 }
 
 }  // namespace tenon::text

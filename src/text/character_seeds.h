@@ -22,12 +22,14 @@ class CharacterSeeds {
                                               const std::array<int32_t, 256>& byte_ids);
   // One id for every character of `piece`; false: start from the bytes.
   bool split(std::string_view piece, std::vector<uint32_t>& ids) const;
-  // The first characters of `piece` (not empty) that no merge joins with what follows them: they can be encoded alone.
+  // Stretches of characters that no merge joins with what lies beside them: they can be encoded alone.
   struct Segment {
-    size_t bytes;
+    uint32_t bytes;
     int32_t id;  // of a segment of one character, if it is a token; else -1
   };
-  Segment segment(std::string_view piece) const;
+  static constexpr size_t kMostSegments = 64;
+  // Writes the first segments of `piece` (not empty) and takes them off; how many.
+  size_t segments(std::string_view& piece, Segment (&out)[kMostSegments]) const;
   size_t memory_bytes() const;
 
  private:
@@ -44,8 +46,8 @@ class CharacterSeeds {
   void find_crossings(const Vocabulary& vocabulary);
   void find_joins(const Vocabulary& vocabulary);
   struct Character {
-    std::string_view bytes;
-    uint32_t code;
+    const char* at;
+    uint32_t bytes, code;
     uint64_t seed;
   };
   // The first character; false: it is broken, or has no place in the table.
@@ -53,7 +55,7 @@ class CharacterSeeds {
   static size_t join_bit(uint32_t left, uint32_t right) {
     return (left * 0x9E3779B1u ^ right * 0x85EBCA77u) >> (32 - kJoinBits);
   }
-  static constexpr int kJoinBits = 19;
+  static constexpr int kJoinBits = 20;
   uint64_t learn(std::string_view character) const;
   bool may_cross(const Character& left, const Character& right) const;
   bool crossed(std::string_view left, std::string_view right) const;

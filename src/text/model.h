@@ -1,5 +1,6 @@
 // The stage that turns a piece of prepared text into ids.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,7 +12,7 @@
 
 namespace tenon::text {
 
-// Buffers reused from piece to piece within one encode call.
+// Buffers reused from piece to piece and from call to call.
 struct ModelScratch {
   PieceCache cache;
   std::vector<uint32_t> ids;
@@ -26,6 +27,42 @@ struct ModelScratch {
     int32_t at;
   };
   std::vector<Candidate> heap;
+
+  // What one long piece needed is not kept.
+  void trim() {
+    constexpr size_t kKept = 4096;
+    if (ids.capacity() > kKept) ids = {};
+    if (keys.capacity() > kKept) keys = {};
+    if (links.capacity() > kKept) links = {};
+    if (heap.capacity() > kKept) heap = {};
+  }
+};
+
+// One call's buffers, kept for the next with the pieces that it met. Of calls at the same time one gets them, the
+// others start with new ones.
+class KeptScratch {
+ public:
+  ~KeptScratch() { delete kept_.load(); }
+
+  class Lease {
+   public:
+    explicit Lease(KeptScratch& from) : from_(from), scratch_(from.kept_.exchange(nullptr)) {
+      if (!scratch_) scratch_ = std::make_unique<ModelScratch>();
+    }
+    Lease(const Lease&) = delete;
+    ~Lease() {
+      scratch_->trim();
+      delete from_.kept_.exchange(scratch_.release());
+    }
+    ModelScratch& operator*() { return *scratch_; }
+
+   private:
+    KeptScratch& from_;
+    std::unique_ptr<ModelScratch> scratch_;
+  };
+
+ private:
+  std::atomic<ModelScratch*> kept_{nullptr};
 };
 
 class TokenModel {
@@ -45,7 +82,7 @@ class TokenModel {
     }
   }
   virtual std::string name() const = 0;
-  virtual size_t memory_bytes() const = 0;  // without the vocabulary
+  virtual size_t memory_bytes() const = 0;  // without the vocabulary; with the piece cache at its largest
 };
 
 }  // namespace tenon::text

@@ -1,6 +1,8 @@
-// Ids of pieces met lately in one text: bounded, two ways a set; keys are compared in full, so it never changes a
-// result.
+// Ids of pieces met lately: bounded, two places of two entries for a key; keys are compared in full, so it never
+// changes a result.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -21,17 +23,25 @@ class RecentPieces {
   struct Key {
     uint64_t words[kWords];
 
-    // `readable`: bytes that may be read from the piece's start on.
+    Key() {}  // not set
+    // `readable`: bytes that may be read from the piece's start on. A piece of more than kMostBytes has no key; what
+    // comes out then is of no use.
     Key(std::string_view piece, size_t readable) {
-      const size_t n = piece.size();
-      if (readable >= sizeof(words)) {
-        std::memcpy(words, piece.data(), sizeof(words));
-        for (size_t w = 0; w < kWords; ++w) words[w] &= kept(n, w);
-      } else {
-        std::memset(words, 0, sizeof(words));
-        std::memcpy(words, piece.data(), n);
+      const size_t n = std::min(piece.size(), sizeof(words));
+      char tail[sizeof(words)];
+      const char* from = piece.data();
+      if (readable < sizeof(words)) {
+        std::memset(tail, 0, sizeof(tail));
+        std::memcpy(tail, from, n);
+        from = tail;
       }
-      words[kWords - 1] |= static_cast<uint64_t>(n) << 56;
+      // Word by word: a wide load of what narrow stores just wrote would wait for them.
+      for (size_t w = 0; w < kWords; ++w) {
+        uint64_t word, kept;
+        std::memcpy(&word, from + 8 * w, 8);
+        std::memcpy(&kept, kKept + sizeof(words) - n + 8 * w, 8);
+        words[w] = (word & kept) | (w + 1 == kWords ? static_cast<uint64_t>(n) << 56 : 0);
+      }
     }
     bool operator==(const Key&) const = default;
     uint64_t hash() const {
@@ -41,64 +51,87 @@ class RecentPieces {
     }
 
    private:
-    // The bits of word `w` that belong to a piece of `n` bytes.
-    static uint64_t kept(size_t n, size_t w) {
-      if (n >= 8 * w + 8) return ~uint64_t{0};
-      return n <= 8 * w ? 0 : (uint64_t{1} << (8 * (n - 8 * w))) - 1;
-    }
+    // As many ones as a piece has bytes, then zeros, begin sizeof(words) less the piece's size from here.
+    static constexpr auto kKeptBytes = [] {
+      std::array<uint8_t, 16 * kWords> a{};
+      for (size_t i = 0; i < 8 * kWords; ++i) a[i] = 0xFF;
+      return a;
+    }();
+    static constexpr const uint8_t* kKept = kKeptBytes.data();
   };
 
   struct Entry {
     uint64_t words[kWords] = {};  // all zero: empty
     int32_t id[kMostIds] = {};
     uint32_t ids = 0;
+    bool empty() const { return words[kWords - 1] == 0; }
   };
 
+  // The hash of a key, whose first place is asked for ahead of find(): the table is larger than the near caches.
+  uint64_t expect(const Key& k) const {
+    const uint64_t h = k.hash();
+    __builtin_prefetch(&sets_[first(h)]);
+    return h;
+  }
   // nullptr: not here.
-  const Entry* find(const Key& k) const {
-    const Set& s = sets_[k.hash() & mask_];
-    for (const Entry& e : s.ways)
-      if (std::memcmp(e.words, k.words, sizeof(k.words)) == 0) return &e;
+  const Entry* find(const Key& k) const { return find(k, k.hash()); }
+  const Entry* find(const Key& k, uint64_t hash) const {
+    for (size_t at : {first(hash), second(hash)})
+      for (const Entry& e : sets_[at].ways)
+        if (std::memcmp(e.words, k.words, sizeof(k.words)) == 0) return &e;
     return nullptr;
   }
-  // Too many ids are not kept.
+  // Too many ids are not kept. Of four full places a random one is taken: of a text that goes round and is a little too
+  // large for the table, most stays.
   void store(const Key& k, const std::vector<uint32_t>& ids) {
     if (ids.size() > kMostIds) return;
-    Set& s = sets_[k.hash() & mask_];
-    s.ways[1] = s.ways[0];
-    Entry& e = s.ways[0];
-    std::memcpy(e.words, k.words, sizeof(k.words));
-    e.ids = static_cast<uint32_t>(ids.size());
-    for (size_t i = 0; i < ids.size(); ++i) e.id[i] = static_cast<int32_t>(ids[i]);
+    const uint64_t h = k.hash();
+    Set *a = &sets_[first(h)], *b = &sets_[second(h)];
+    random_ = random_ * 0x5851F42D4C957F2D + 1;
+    Entry* e = &(random_ >> 63 ? a : b)->ways[random_ >> 62 & 1];
+    for (Entry* free : {&b->ways[1], &b->ways[0], &a->ways[1], &a->ways[0]})
+      if (free->empty()) e = free;
+    std::memcpy(e->words, k.words, sizeof(k.words));
+    e->ids = static_cast<uint32_t>(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) e->id[i] = static_cast<int32_t>(ids[i]);
   }
-  // At least `sets`, a power of two; what is here is forgotten when it grows.
-  void resize(size_t sets) {
-    if (sets <= sets_.size()) return;
-    sets_.assign(sets, Set());
-    mask_ = sets - 1;
-  }
+  // What is here is forgotten.
+  void resize(size_t sets) { sets_.assign(sets, Set()); }
+  size_t sets() const { return sets_.size(); }
+  static constexpr size_t bytes(size_t sets) { return sets * sizeof(Set); }
 
  private:
   struct alignas(64) Set {
     Entry ways[2];
   };
+  size_t first(uint64_t hash) const { return slot_of(hash, sets_.size()); }
+  size_t second(uint64_t hash) const { return slot_of(hash << 32, sets_.size()); }
   std::vector<Set> sets_ = std::vector<Set>(1);
-  size_t mask_ = 0;
+  uint64_t random_ = 1;
 };
 
-struct PieceCache {
-  using Brief = RecentPieces<2, 3>;
-  Brief brief;  // 32 bytes an entry
-  using Longer = RecentPieces<4, 7>;
-  Longer longer;  // 64
+// Grows with the text that was seen: clearing large tables for a short one would cost more than they save.
+class PieceCache {
+ public:
+  using Brief = RecentPieces<2, 3>;    // 32 bytes an entry
+  using Longer = RecentPieces<8, 14>;  // 128
+  Brief brief;
+  Longer longer;
 
-  // For short texts small tables: clearing large ones would cost more than they save.
-  void size_for(size_t text_bytes) {
-    size_t sets = 16;
-    while (sets < 32768 && sets * 32 < text_bytes) sets *= 4;
-    brief.resize(sets);
-    longer.resize(sets / 4);
+  void expect_text(size_t bytes) { seen_ += bytes; }
+  // Before the first piece of a text; to `most` sets of brief ones at the most.
+  void grow(size_t most) {
+    if (brief.sets() >= most || brief.sets() * kTextOfSet >= seen_) return;
+    size_t sets = 64;
+    while (sets < most && sets * kTextOfSet < seen_) sets *= 8;
+    brief.resize(std::min(sets, most));
+    longer.resize(std::min(sets, most) / kBriefOfLonger);
   }
+  static size_t bytes(size_t sets) { return Brief::bytes(sets) + Longer::bytes(sets / kBriefOfLonger); }
+
+ private:
+  static constexpr size_t kTextOfSet = 32, kBriefOfLonger = 10;
+  size_t seen_ = 0;
 };
 
 }  // namespace tenon::text

@@ -55,7 +55,7 @@ class Pipeline final : public Tokenizer {
  private:
   struct Work {
     std::vector<int32_t>& out;
-    ModelScratch scratch;
+    ModelScratch& scratch;
     std::string normalized;
     std::vector<Segment> raw, inner;
   };
@@ -71,6 +71,7 @@ class Pipeline final : public Tokenizer {
   }
   std::string decode_bytes(std::span<const int32_t> ids, bool skip_special_tokens) const;
 
+  mutable KeptScratch kept_;
   TokenizerSpec spec_;
   AddedTokens added_;
   PreTokenizer pre_tokenizer_;
@@ -138,9 +139,10 @@ std::vector<int32_t> Pipeline::ids_of(std::string_view text, std::span<const Con
     text = repaired;
   }
   std::vector<int32_t> out;
-  out.reserve(text.size() / 4 + 8);
-  Work w{out, {}, {}, {}, {}};
-  w.scratch.cache.size_for(text.size());
+  out.reserve(text.size() / 3 + 8);
+  KeptScratch::Lease lease(kept_);
+  Work w{out, *lease, {}, {}, {}};
+  w.scratch.cache.expect_text(text.size());
   added_.cut(text, false, parse_special, content, w.raw);
   for (const Segment& s : w.raw) {
     if (s.token >= 0)

@@ -1,6 +1,7 @@
 #include "text/post_process.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 
@@ -14,9 +15,9 @@ void append(Encoding& to, const std::vector<int32_t>& ids, int32_t type_id) {
   to.type_ids.insert(to.type_ids.end(), ids.size(), type_id);
 }
 
-Encoding joined(const Sequences& in) {
-  Encoding out;
-  for (const Encoding& e : in) {
+Encoding joined(Sequences in) {
+  Encoding out = std::move(in[0]);
+  for (const Encoding& e : std::span(in).subspan(1)) {
     out.ids.insert(out.ids.end(), e.ids.begin(), e.ids.end());
     out.type_ids.insert(out.type_ids.end(), e.type_ids.begin(), e.type_ids.end());
   }
@@ -134,7 +135,7 @@ Encoding post_process(const std::vector<PostProcessor>& steps, Encoding first, s
     now.clear();
     now.push_back(std::move(e));
   }
-  return joined(now);
+  return joined(std::move(now));
 }
 
 void pad(const Padding& rule, Encoding& e) {
