@@ -12,6 +12,7 @@ inline std::optional<KvType> kv_type_named(std::string_view name) {
   if (name == "f16") return KvType::f16;
   if (name == "bf16") return KvType::bf16;
   if (name == "q8") return KvType::q8;
+  if (name == "q4") return KvType::q4;
   return std::nullopt;
 }
 

@@ -50,7 +50,8 @@ void RunFlags::declare(CLI::App& app) {
   g->add_option("--prefill-chunk", options.prefill_chunk,
                 "prompt tokens of one sequence in a step; default --max-batch-tokens");
   g->add_option("--kv-tokens", options.kv_tokens, "tokens of KV kept in all; default max-sequences x context");
-  g->add_option("--kv", kv, "KV type: bf16, f16, f32, q8")->check(CLI::IsMember({"bf16", "f16", "f32", "q8"}));
+  g->add_option("--kv", kv, "KV type: bf16, f16, f32, q8, q4")
+      ->check(CLI::IsMember({"bf16", "f16", "f32", "q8", "q4"}));
   g->add_option("--memory", memory, "limit on all memory of the run, e.g. cpu=6G; default: what the machine has free");
   g->add_option("--weights,--dtype", weights,
                 "load matrices at this precision: f32, f16, bf16, q8, q5, q4; default: as published");

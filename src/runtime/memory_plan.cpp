@@ -280,12 +280,15 @@ void require_fit(const models::Model& model, const RunOptions& options, const La
   auto add = [&](std::string text) { advice += (advice.empty() ? "" : "; ") + text; };
   if (int64_t n = max_context(model, options); n >= 256 && n < layout.options.context)
     add(fmt::format("--context {} fits", n));
-  if (layout.options.kv != cpu::KvType::q8 && !options.compute_f32) {
+  for (auto [kv, name] : {std::pair{cpu::KvType::q8, "q8"}, {cpu::KvType::q4, "q4"}}) {
+    if (layout.options.kv >= kv || options.compute_f32) continue;
     RunOptions smaller = options;
-    smaller.kv = cpu::KvType::q8;
+    smaller.kv = kv;
     smaller.context = layout.options.context;
-    uint64_t peak = plan_layout(model, smaller).memory.peak;
-    if (peak <= m.limit) add(fmt::format("--kv q8 needs {}", human_bytes(peak)));
+    const uint64_t peak = plan_layout(model, smaller).memory.peak;
+    if (peak > m.limit) continue;
+    add(fmt::format("--kv {} needs {}", name, human_bytes(peak)));
+    break;
   }
   if (options.max_batch_tokens > 64) {
     RunOptions smaller = options;

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "backend/cpu/hadamard.h"
 #include "backend/reference/attention.h"
 #include "support/isa_levels.h"
 
@@ -21,7 +22,7 @@ using test::is_fused;
 using Vector = std::vector<float>;
 
 constexpr float kSentinel = 12345.678f;
-constexpr KvType kTypes[] = {KvType::f32, KvType::f16, KvType::bf16, KvType::q8};
+constexpr KvType kTypes[] = {KvType::f32, KvType::f16, KvType::bf16, KvType::q8, KvType::q4};
 
 struct Shape {
   KvType type = KvType::bf16;
@@ -223,6 +224,7 @@ std::vector<Shape> shapes() {
   all.push_back({KvType::bf16, 1, 1, 256});
   all.push_back({KvType::bf16, 71, 1, 8});
   all.push_back({KvType::q8, 3, 1, 33, 1});
+  all.push_back({KvType::q4, 5, 1, 128});
   return all;
 }
 
@@ -406,11 +408,41 @@ TEST(Attention, StoresTheSameBytesAsTheReference) {
   });
 }
 
+TEST(Hadamard, IsItsOwnInverse) {
+  for (int64_t dim : {64, 80, 96, 128, 1, 6}) {
+    const int64_t n = hadamard_size(dim);
+    Vector x(static_cast<size_t>(dim)), one(static_cast<size_t>(dim));
+    std::mt19937 engine(3);
+    std::normal_distribution<float> normal;
+    for (float& v : x) v = normal(engine);
+    Vector y = x;
+    hadamard(y.data(), dim, n);
+    hadamard(y.data(), dim, n);
+    expect_near(y, x, 1e-5f);
+    one[0] = 1;
+    hadamard(one.data(), dim, n);
+    for (int64_t i = 0; i < dim; ++i)
+      EXPECT_FLOAT_EQ(one[static_cast<size_t>(i)], i < n ? 1 / std::sqrt(static_cast<float>(n)) : 0.0f);
+  }
+}
+
+// A few large elements, as keys have them, cost the others little: with four bits the answer stays near the exact one.
+TEST(Attention, Q4IsNearWithOutliers) {
+  const Shape exact{KvType::f32, 4, 2, 64}, q4{KvType::q4, 4, 2, 64};
+  Tokens tokens(exact, 200, 5);
+  for (int64_t t = 0; t < 200; ++t) tokens.k[static_cast<size_t>(t * exact.kv_size() + 7)] *= 8;
+  const Vector want = alone(exact, tokens, 200, 1), got = alone(q4, tokens, 200, 1);
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) error += std::pow(got[i] - want[i], 2), size += std::pow(want[i], 2);
+  EXPECT_LT(std::sqrt(error / size), 0.35);
+}
+
 TEST(Attention, BlockBytes) {
   EXPECT_EQ(kv_block_bytes({KvType::bf16, 3, 64}), 3u * 2 * 32 * 64 * 2);
   EXPECT_EQ(kv_block_bytes({KvType::f32, 1, 17}), 2u * 32 * 17 * 4);
   EXPECT_EQ(kv_block_bytes({KvType::q8, 2, 64}), 2u * 2 * 32 * (64 + 2 * 2));
   EXPECT_EQ(kv_block_bytes({KvType::q8, 1, 33}), 2u * 32 * (33 + 2 * 2));
+  EXPECT_EQ(kv_block_bytes({KvType::q4, 2, 64}), 2u * 2 * 32 * (32 + 2 * 2));
   for (KvType type : kTypes) EXPECT_EQ(kv_block_bytes({type, 3, 7}) % 64, 0u);
 }
 

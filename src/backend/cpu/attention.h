@@ -10,7 +10,7 @@
 
 namespace tenon::cpu {
 
-enum class KvType : uint8_t { f32, f16, bf16, q8 };
+enum class KvType : uint8_t { f32, f16, bf16, q8, q4 };
 
 constexpr int64_t kKvBlock = 32;    // positions per block
 constexpr int64_t kSegment = 1024;  // positions per segment
@@ -21,7 +21,8 @@ struct KvShape {
   uint64_t block_stride = 0;  // bytes from block to block; 0: they follow each other
 };
 // Bytes of one block of one layer (K and V of all heads), a multiple of 64.
-// q8: int8 codes and one f16 scale per token, head and group of 32 along head_dim (the last may be shorter).
+// q8, q4: codes of 8 or 4 bits and one f16 scale per token, head and group of 32 along head_dim (the last may be
+// shorter). q4 keeps K rotated (hadamard.h).
 uint64_t kv_block_bytes(const KvShape& shape);
 inline uint64_t kv_block_stride(const KvShape& shape) {
   return shape.block_stride ? shape.block_stride : kv_block_bytes(shape);

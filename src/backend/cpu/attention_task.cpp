@@ -1,4 +1,5 @@
 #include "backend/cpu/attention_task.h"
+#include "backend/cpu/hadamard.h"
 
 #include <algorithm>
 #include <cstring>
@@ -177,6 +178,18 @@ HWY_INLINE void attend_group(int64_t rows, const GroupTile& t) {
 
 // ---- A task.
 
+// q4's keys are rotated, and so are the queries that meet them.
+HWY_INLINE void rotate_queries(const AttendTask& t, int64_t rows, float* to) {
+  const int64_t dim = t.call->kv.head_dim, n = hadamard_size(dim);
+  alignas(64) float q[kMostRotated];
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t begin = 0; begin < dim; begin += n) {
+      for (int64_t d = 0; d < n; ++d) q[d] = to[(begin + d) * rows + r];
+      hadamard(q, n, n);
+      for (int64_t d = 0; d < n; ++d) to[(begin + d) * rows + r] = q[d];
+    }
+}
+
 void pack_queries(const AttendTask& t, float* to) {
   const int64_t dim = t.call->kv.head_dim;
   for (int64_t base = 0; base < t.rows(); base += kGroupRows) {
@@ -187,6 +200,7 @@ void pack_queries(const AttendTask& t, float* to) {
       const float* q = t.call->q + row * t.call->ldq + head * dim;
       for (int64_t d = 0; d < dim; ++d) to[base * dim + d * rows + r] = q[d];
     }
+    if (t.call->kv.type == KvType::q4) rotate_queries(t, rows, to + base * dim);
   }
 }
 
@@ -255,21 +269,22 @@ HWY_INLINE void attend_span_in_place(const AttendTask& t, const AttendScratch& s
   attend_span_groups(t, s, p, k, v);
 }
 
-// q8: only the scales are widened beforehand.
-HWY_INLINE void attend_q8_span_in_place(const AttendTask& t, const AttendScratch& s, const AttendPartial& p,
-                                        int64_t tile) {
+// q8, q4: only the scales are widened beforehand.
+template <class Keys, class Values>
+HWY_INLINE void attend_grouped_span_in_place(const AttendTask& t, const AttendScratch& s, const AttendPartial& p,
+                                             int64_t tile) {
   const KvLayout layout = kv_layout(t.call->kv);
   const int64_t scales = layout.groups * kTile, last = t.position(t.rows() - 1) / kTile;
-  Q8Keys k[kSpan];
-  Q8Values v[kSpan];
+  using Code = std::remove_reference_t<decltype(*Keys::at)>;
+  Keys k[kSpan];
+  Values v[kSpan];
   for (int64_t i = 0; i < kSpan; ++i) {
     const std::byte* head = head_of(t, tile + i);
     const std::byte* next = head_of(t, std::min(tile + i + kSpan, last));
     widen(KvType::f16, head + layout.k_scales, s.k + i * scales, scales, next - head);
     widen(KvType::f16, head + layout.v_scales, s.v + i * scales, scales, next - head);
-    k[i] = {reinterpret_cast<const int8_t*>(head), reinterpret_cast<const int8_t*>(next), s.k + i * scales};
-    v[i] = {reinterpret_cast<const int8_t*>(head + layout.v), reinterpret_cast<const int8_t*>(next + layout.v),
-            s.v + i * scales};
+    k[i] = {reinterpret_cast<Code*>(head), reinterpret_cast<Code*>(next), s.k + i * scales};
+    v[i] = {reinterpret_cast<Code*>(head + layout.v), reinterpret_cast<Code*>(next + layout.v), s.v + i * scales};
   }
   attend_span_groups(t, s, p, k, v);
 }
@@ -279,7 +294,10 @@ HWY_INLINE void attend_span(const AttendTask& t, const AttendScratch& s, const A
   const bool in_place = t.rows() <= kGroupRows && padded(kv.head_dim) == kv.head_dim;
   if (in_place && kv.type == KvType::bf16) return attend_span_in_place<Bf16Matrix>(t, s, p, tile);
   if (in_place && kv.type == KvType::f16) return attend_span_in_place<F16Matrix>(t, s, p, tile);
-  if (in_place && kv.type == KvType::q8 && kv.head_dim % kKvGroup == 0) return attend_q8_span_in_place(t, s, p, tile);
+  if (in_place && kv.head_dim % kKvGroup == 0) {
+    if (kv.type == KvType::q8) return attend_grouped_span_in_place<Q8Keys, Q8Values>(t, s, p, tile);
+    if (kv.type == KvType::q4) return attend_grouped_span_in_place<Q4Keys, Q4Values>(t, s, p, tile);
+  }
   const KvLayout layout = kv_layout(kv);
   FloatMatrix k[kSpan], v[kSpan];
   for (int64_t i = 0; i < kSpan; ++i) {

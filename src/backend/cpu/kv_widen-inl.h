@@ -94,11 +94,22 @@ HWY_INLINE void widen(KvType type, const std::byte* from, float* to, int64_t n, 
     widen(reinterpret_cast<const float*>(from), to, n, Same{}, ahead);
 }
 
+// Vectors of q4's codes. Element i of a row lies in byte i / 32 * 16 + i % 16, in the high bits if i % 32 >= 16.
+HWY_INLINE Vec load_q4(const uint8_t* bytes, bool high, Vec scale) {
+  const hn::RebindToSigned<Floats> integers;
+  const hn::RebindToUnsigned<Floats> bits;
+  const auto wide = hn::PromoteTo(bits, hn::LoadU(hn::Rebind<uint8_t, Floats>(), bytes));
+  const auto code = hn::And(hn::ShiftRightSame(wide, high ? 4 : 0), hn::Set(bits, 15));
+  return hn::Mul(hn::ConvertTo(kFloats, hn::Sub(hn::BitCast(integers, code), hn::Set(integers, 8))), scale);
+}
+constexpr int64_t q4_byte(int64_t i) { return i / kKvGroup * kKvPairs + i % kKvPairs; }
+constexpr bool q4_high(int64_t i) { return i % kKvGroup >= kKvPairs; }
+
 // [head_dim][32]
 HWY_INLINE const float* load_keys(const KvShape& kv, const KvLayout& layout, const std::byte* head, float* to,
                                   int64_t ahead) {
   if (kv.type == KvType::f32) return reinterpret_cast<const float*>(head);
-  if (kv.type != KvType::q8) {
+  if (layout.groups == 0) {
     widen(kv.type, head, to, kv.head_dim * kTile, ahead);
     return to;
   }
@@ -106,8 +117,14 @@ HWY_INLINE const float* load_keys(const KvShape& kv, const KvLayout& layout, con
   for (int64_t d = 0; d < kv.head_dim; ++d) {
     if (d % kKvGroup == 0) widen(KvType::f16, head + layout.k_scales + d / kKvGroup * kTile * 2, scales, kTile);
     const auto* codes = reinterpret_cast<const int8_t*>(head) + d * kTile;
-    for (int64_t j = 0; j < kTile; j += kLanes)
-      widen(codes + j, to + d * kTile + j, kLanes, Dequantise{hn::Load(kFloats, scales + j)});
+    const auto* pairs = reinterpret_cast<const uint8_t*>(head) + q4_byte(d) * kTile;
+    for (int64_t j = 0; j < kTile; j += kLanes) {
+      const Vec scale = hn::Load(kFloats, scales + j);
+      if (kv.type == KvType::q8)
+        widen(codes + j, to + d * kTile + j, kLanes, Dequantise{scale});
+      else
+        hn::StoreU(load_q4(pairs + j, q4_high(d), scale), kFloats, to + d * kTile + j);
+    }
   }
   return to;
 }
@@ -118,7 +135,7 @@ HWY_INLINE const float* load_values(const KvShape& kv, const KvLayout& layout, c
   const int64_t dim = kv.head_dim, stride = padded(dim);
   const std::byte* codes = head + layout.v;
   if (kv.type == KvType::f32 && stride == dim) return reinterpret_cast<const float*>(codes);
-  if (kv.type != KvType::q8) {
+  if (layout.groups == 0) {
     if (stride == dim)
       widen(kv.type, codes, to, dim * kTile, ahead);
     else
@@ -130,8 +147,14 @@ HWY_INLINE const float* load_values(const KvShape& kv, const KvLayout& layout, c
       uint16_t scale;
       std::memcpy(&scale, head + layout.v_scales + (j * layout.groups + g) * 2, sizeof scale);
       const int64_t begin = g * kKvGroup, count = std::min(kKvGroup, dim - begin);
-      widen(reinterpret_cast<const int8_t*>(codes) + j * dim + begin, to + j * stride + begin, count,
-            Dequantise{set(f16_to_f32(scale))});
+      if (kv.type == KvType::q8) {
+        widen(reinterpret_cast<const int8_t*>(codes) + j * dim + begin, to + j * stride + begin, count,
+              Dequantise{set(f16_to_f32(scale))});
+        continue;
+      }
+      const auto* pairs = reinterpret_cast<const uint8_t*>(codes) + j * layout.codes;
+      for (int64_t i = begin; i < std::min(begin + kKvGroup, stride); i += kLanes)
+        hn::StoreU(load_q4(pairs + q4_byte(i), q4_high(i), set(f16_to_f32(scale))), kFloats, to + j * stride + i);
     }
   return to;
 }
@@ -178,6 +201,32 @@ struct Q8Values {
   }
   HWY_INLINE void prefetch(int64_t i) const {
     if (i % 64 == 0) hwy::Prefetch(next + i);
+  }
+};
+
+// q4, the same with half the bytes.
+struct Q4Keys {
+  const uint8_t* at;
+  const uint8_t* next;
+  const float* scales;  // [groups][32]
+
+  HWY_INLINE Vec load(int64_t i) const {
+    const int64_t d = i / kTile, j = i % kTile;
+    return load_q4(at + q4_byte(d) * kTile + j, q4_high(d), hn::LoadU(kFloats, scales + d / kKvGroup * kTile + j));
+  }
+  HWY_INLINE void prefetch(int64_t i) const {
+    if (i % 128 == 0) hwy::Prefetch(next + i / 2);
+  }
+  HWY_INLINE Q4Keys from(int64_t i) const { return {at + i, next + i, scales + i}; }
+};
+struct Q4Values {
+  const uint8_t* at;
+  const uint8_t* next;
+  const float* scales;  // [32][groups]
+
+  HWY_INLINE Vec load(int64_t i) const { return load_q4(at + q4_byte(i), q4_high(i), set(scales[i / kKvGroup])); }
+  HWY_INLINE void prefetch(int64_t i) const {
+    if (i % 128 == 0) hwy::Prefetch(next + i / 2);
   }
 };
 

@@ -2,8 +2,10 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "backend/cpu/attention.h"
+#include "backend/cpu/hadamard.h"
 #include "backend/cpu/highway_targets.h"
 #include "backend/cpu/kv_layout.h"
 #include "tensor/half.h"
@@ -21,7 +23,7 @@ namespace tenon::cpu::HWY_NAMESPACE {
 constexpr hn::RebindToUnsigned<Floats> kBits;
 constexpr hn::RebindToSigned<Floats> kIntegers;
 
-// Each rounds a group of 32 floats. `scale` is q8's alone.
+// Each rounds a group of 32 floats. `scale` is q8's and q4's alone.
 struct RoundF32 {
   using Code = float;
   HWY_INLINE void operator()(const float* x, float* codes, uint16_t&) const { std::copy_n(x, kKvGroup, codes); }
@@ -77,6 +79,17 @@ HWY_INLINE uint16_t q8_scale(const float* x) {
   return f32_to_f16(std::min(std::bit_cast<float>(bits) / 127.0f, kLargestF16));
 }
 
+HWY_INLINE uint16_t q4_scale(const float* x) {
+  constexpr uint32_t kInfinityBits = 0x7F800000;
+  constexpr float kLargestF16 = 65504;
+  const uint32_t bits = largest_bits(x);
+  if (bits >= kInfinityBits) return f32_to_f16(std::numeric_limits<float>::quiet_NaN());
+  const float magnitude = std::min(std::bit_cast<float>(bits) / 8.0f, kLargestF16);
+  for (int64_t i = 0; i < kKvGroup; ++i)
+    if ((std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF) == bits) return f32_to_f16(x[i] > 0 ? -magnitude : magnitude);
+  return 0;
+}
+
 struct RoundQ8 {
   using Code = int8_t;
   HWY_INLINE void operator()(const float* x, int8_t* codes, uint16_t& scale) const {
@@ -91,6 +104,26 @@ struct RoundQ8 {
       const auto code = hn::NearestInt(hn::Min(hn::Max(steps, set(-127.0f)), set(127.0f)));
       hn::StoreU(hn::DemoteTo(hn::Rebind<int8_t, Floats>(), code), hn::Rebind<int8_t, Floats>(), codes + i);
     }
+  }
+};
+
+// The value of largest magnitude, which of two the first, becomes -8: one side has a code more than the other.
+struct RoundQ4 {
+  using Code = uint8_t;
+  HWY_INLINE void operator()(const float* x, uint8_t* codes, uint16_t& scale) const {
+    scale = q4_scale(x);
+    const float step = f16_to_f32(scale);
+    if (step == 0 || step != step) {
+      std::fill_n(codes, kKvPairs, uint8_t{0x88});
+      return;
+    }
+    int32_t wide[kKvGroup];
+    for (int64_t i = 0; i < kKvGroup; i += kLanes) {
+      const Vec steps = hn::Div(hn::LoadU(kFloats, x + i), set(step));
+      const auto code = hn::NearestInt(hn::Min(hn::Max(steps, set(-8.0f)), set(7.0f)));
+      hn::StoreU(hn::Add(code, hn::Set(kIntegers, 8)), kIntegers, wide + i);
+    }
+    for (int64_t i = 0; i < kKvPairs; ++i) codes[i] = static_cast<uint8_t>(wide[i] | wide[i + kKvPairs] << 4);
   }
 };
 
@@ -111,6 +144,7 @@ HWY_INLINE void put(std::byte* at, int64_t index, T value) {
 template <class Round>
 HWY_INLINE void store_head(const float* x, int64_t dim, const Place& to) {
   using Code = typename Round::Code;
+  constexpr bool kPairs = std::is_same_v<Round, RoundQ4>;
   for (int64_t begin = 0; begin < dim; begin += kKvGroup) {
     const int64_t count = std::min(kKvGroup, dim - begin);
     float group[kKvGroup] = {};
@@ -119,11 +153,23 @@ HWY_INLINE void store_head(const float* x, int64_t dim, const Place& to) {
     uint16_t scale = 0;
     Round{}(count < kKvGroup ? group : x + begin, codes, scale);
     if constexpr (sizeof(Code) == 1) put(to.scales, begin / kKvGroup * to.scale_stride, scale);
+    const int64_t first = kPairs ? begin / 2 : begin, n = kPairs ? kKvPairs : count;
     if (to.stride == 1)
-      std::memcpy(to.codes + begin * static_cast<int64_t>(sizeof(Code)), codes,
-                  static_cast<size_t>(count) * sizeof(Code));
+      std::memcpy(to.codes + first * static_cast<int64_t>(sizeof(Code)), codes, static_cast<size_t>(n) * sizeof(Code));
     else
-      for (int64_t i = 0; i < count; ++i) put(to.codes, (begin + i) * to.stride, codes[i]);
+      for (int64_t i = 0; i < n; ++i) put(to.codes, (first + i) * to.stride, codes[i]);
+  }
+}
+
+HWY_INLINE void store_rotated(const float* x, int64_t dim, const Place& to) {
+  alignas(64) float rotated[kMostRotated];
+  for (int64_t begin = 0; begin < dim; begin += kMostRotated) {
+    const int64_t n = std::min(kMostRotated, dim - begin);
+    std::copy_n(x + begin, n, rotated);
+    hadamard(rotated, n, hadamard_size(dim));
+    store_head<RoundQ4>(rotated, n,
+                        {to.codes + begin / 2 * to.stride, to.stride,
+                         to.scales + begin / kKvGroup * to.scale_stride * 2, to.scale_stride});
   }
 }
 
@@ -131,10 +177,13 @@ template <class Round>
 HWY_INLINE void store_heads(const KvShape& kv, const KvLayout& layout, std::byte* block, int64_t slot, const float* k,
                             const float* v) {
   for (int64_t h = 0; h < kv.kv_heads; ++h, k += kv.head_dim, v += kv.head_dim, block += layout.head_bytes) {
-    store_head<Round>(k, kv.head_dim,
-                      {block + slot * layout.element, kKvBlock, block + layout.k_scales + slot * 2, kKvBlock});
+    const Place keys{block + slot * layout.element, kKvBlock, block + layout.k_scales + slot * 2, kKvBlock};
+    if constexpr (std::is_same_v<Round, RoundQ4>)
+      store_rotated(k, kv.head_dim, keys);
+    else
+      store_head<Round>(k, kv.head_dim, keys);
     store_head<Round>(v, kv.head_dim,
-                      {block + layout.v + slot * kv.head_dim * layout.element, 1,
+                      {block + layout.v + slot * layout.codes * layout.element, 1,
                        block + layout.v_scales + slot * layout.groups * 2, 1});
   }
 }
@@ -151,6 +200,8 @@ void store_token(const KvShape& kv, const KvLayout& layout, std::byte* block, in
       return store_heads<RoundBf16>(kv, layout, block, slot, k, v);
     case KvType::q8:
       return store_heads<RoundQ8>(kv, layout, block, slot, k, v);
+    case KvType::q4:
+      return store_heads<RoundQ4>(kv, layout, block, slot, k, v);
   }
 }
 

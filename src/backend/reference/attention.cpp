@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/hadamard.h"
 #include "backend/cpu/kv_layout.h"
 #include "backend/reference/math.h"
 #include "tensor/half.h"
@@ -41,9 +42,11 @@ struct HeadBlock {
         pool + static_cast<uint64_t>(block) * kv_block_stride(shape) + static_cast<uint64_t>(head * layout.head_bytes);
   }
 
-  std::byte* k_code(int64_t slot, int64_t d) const { return data + (d * kKvBlock + slot) * layout.element; }
+  // q4: the byte that element d shares.
+  int64_t code(int64_t d) const { return kv.type == KvType::q4 ? d / kKvGroup * kKvPairs + d % kKvPairs : d; }
+  std::byte* k_code(int64_t slot, int64_t d) const { return data + (code(d) * kKvBlock + slot) * layout.element; }
   std::byte* v_code(int64_t slot, int64_t d) const {
-    return data + layout.v + (slot * kv.head_dim + d) * layout.element;
+    return data + layout.v + (slot * layout.codes + code(d)) * layout.element;
   }
   std::byte* k_scale(int64_t slot, int64_t d) const {
     return data + layout.k_scales + (d / kKvGroup * kKvBlock + slot) * 2;
@@ -52,7 +55,7 @@ struct HeadBlock {
     return data + layout.v_scales + (slot * layout.groups + d / kKvGroup) * 2;
   }
 
-  float read(const std::byte* code, const std::byte* scale) const {
+  float read(const std::byte* code, const std::byte* scale, int64_t d) const {
     switch (kv.type) {
       case KvType::f32:
         return load<float>(code);
@@ -62,11 +65,14 @@ struct HeadBlock {
         return bf16_to_f32(load<uint16_t>(code));
       case KvType::q8:
         return static_cast<float>(load<int8_t>(code)) * f16_to_f32(load<uint16_t>(scale));
+      case KvType::q4:
+        return static_cast<float>((load<uint8_t>(code) >> q4_shift(d) & 15) - 8) * f16_to_f32(load<uint16_t>(scale));
     }
     return 0;
   }
-  float k(int64_t slot, int64_t d) const { return read(k_code(slot, d), k_scale(slot, d)); }
-  float v(int64_t slot, int64_t d) const { return read(v_code(slot, d), v_scale(slot, d)); }
+  static int q4_shift(int64_t d) { return d % kKvGroup < kKvPairs ? 0 : 4; }
+  float k(int64_t slot, int64_t d) const { return read(k_code(slot, d), k_scale(slot, d), d); }
+  float v(int64_t slot, int64_t d) const { return read(v_code(slot, d), v_scale(slot, d), d); }
 };
 
 // Of the group of `count` values at x. Not finite: the group reads as NaN.
@@ -84,6 +90,21 @@ int8_t q8_code(float x, float scale) {
   return static_cast<int8_t>(std::clamp(std::nearbyint(x / scale), -127.0f, 127.0f));
 }
 
+// The value of largest magnitude becomes -8.
+uint16_t q4_scale(const float* x, int64_t count) {
+  float largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(x[i])) return f32_to_f16(std::numeric_limits<float>::quiet_NaN());
+    if (std::fabs(x[i]) > std::fabs(largest)) largest = x[i];
+  }
+  return largest == 0 ? uint16_t{0} : f32_to_f16(std::clamp(largest / -8.0f, -65504.0f, 65504.0f));
+}
+
+int q4_code(float x, float scale) {
+  if (scale == 0 || std::isnan(scale)) return 8;
+  return static_cast<int>(std::clamp(std::nearbyint(x / scale), -8.0f, 7.0f)) + 8;
+}
+
 void write(const HeadBlock& b, std::byte* code, std::byte* scale, const float* x, int64_t d) {
   switch (b.kv.type) {
     case KvType::f32:
@@ -97,6 +118,13 @@ void write(const HeadBlock& b, std::byte* code, std::byte* scale, const float* x
       const uint16_t s = q8_scale(x + group, std::min(kKvGroup, b.kv.head_dim - group));
       store(scale, s);
       return store(code, q8_code(x[d], f16_to_f32(s)));
+    }
+    case KvType::q4: {
+      const int64_t group = d / kKvGroup * kKvGroup;
+      const uint16_t s = q4_scale(x + group, std::min(kKvGroup, b.kv.head_dim - group));
+      store(scale, s);
+      const int shift = HeadBlock::q4_shift(d), other = load<uint8_t>(code) & (15 << (4 - shift));
+      return store(code, static_cast<uint8_t>(other | q4_code(x[d], f16_to_f32(s)) << shift));
     }
   }
 }
@@ -152,6 +180,9 @@ void merge(Partial& total, const Partial& p) {
 void attend_row(const AttendCall& call, const AttendSequence& s, int64_t kv_head, int64_t position, const float* q,
                 float* y) {
   const int64_t begin = call.window > 0 ? std::max<int64_t>(0, position - call.window + 1) : 0, end = position + 1;
+  std::vector<float> rotated(q, q + call.kv.head_dim);
+  if (call.kv.type == KvType::q4) hadamard(rotated.data(), call.kv.head_dim, hadamard_size(call.kv.head_dim));
+  q = rotated.data();
   Partial total;
   for (int64_t segment = begin / kSegment; segment * kSegment < end; ++segment) {
     Partial p;
@@ -177,9 +208,17 @@ void store_kv(const KvShape& kv, std::byte* pool, const float* k, int64_t ldk, c
       for (int64_t h = 0; h < kv.kv_heads; ++h) {
         const int64_t position = s.position + r, slot = position % kKvBlock;
         const HeadBlock b(kv, pool, s, position, h);
-        for (int64_t d = 0; d < kv.head_dim; ++d) {
-          write(b, b.k_code(slot, d), b.k_scale(slot, d), k + (s.row_begin + r) * ldk + h * kv.head_dim, d);
-          write(b, b.v_code(slot, d), b.v_scale(slot, d), v + (s.row_begin + r) * ldv + h * kv.head_dim, d);
+        const float *key = k + (s.row_begin + r) * ldk + h * kv.head_dim,
+                    *value = v + (s.row_begin + r) * ldv + h * kv.head_dim;
+        const bool q4 = kv.type == KvType::q4;
+        std::vector<float> keys(key, key + kv.head_dim), values(value, value + kv.head_dim);
+        if (q4) hadamard(keys.data(), kv.head_dim, hadamard_size(kv.head_dim));
+        const int64_t codes = q4 ? b.layout.groups * kKvGroup : kv.head_dim;  // the last group is filled up with zeros
+        keys.resize(static_cast<size_t>(codes));
+        values.resize(static_cast<size_t>(codes));
+        for (int64_t d = 0; d < codes; ++d) {
+          write(b, b.k_code(slot, d), b.k_scale(slot, d), keys.data(), d);
+          write(b, b.v_code(slot, d), b.v_scale(slot, d), values.data(), d);
         }
       }
 }
