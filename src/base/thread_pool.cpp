@@ -18,7 +18,7 @@ constexpr int kSpins = 1000;
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : stretches_(static_cast<size_t>(threads < 1 ? 1 : threads)) {
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
 }
 
@@ -32,9 +32,13 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::run(Call call, void* context, int64_t n, int64_t grain) noexcept {
   call_ = call;
   context_ = context;
-  n_ = n;
   grain_ = grain;
-  next_.store(0, std::memory_order_relaxed);
+  const int64_t pieces = (n - 1) / grain + 1, workers = size();
+  for (int64_t w = 0; w < workers; ++w) {
+    Stretch& s = stretches_[static_cast<size_t>(w)];
+    s.next.store(pieces * w / workers * grain, std::memory_order_relaxed);
+    s.end = w + 1 == workers ? n : pieces * (w + 1) / workers * grain;
+  }
   busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
@@ -51,10 +55,14 @@ void ThreadPool::run(Call call, void* context, int64_t n, int64_t grain) noexcep
 }
 
 void ThreadPool::drain(int worker) noexcept {
-  for (;;) {
-    int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
-    if (begin >= n_) return;
-    call_(context_, begin, begin + grain_ < n_ ? begin + grain_ : n_, worker);
+  const int workers = size();
+  for (int i = 0; i < workers; ++i) {
+    Stretch& s = stretches_[static_cast<size_t>((worker + i) % workers)];
+    for (;;) {
+      const int64_t begin = s.next.fetch_add(grain_, std::memory_order_relaxed);
+      if (begin >= s.end) break;
+      call_(context_, begin, begin + grain_ < s.end ? begin + grain_ : s.end, worker);
+    }
   }
 }
 

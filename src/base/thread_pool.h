@@ -19,8 +19,9 @@ class ThreadPool {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls fn(begin, end, worker) over [0, n) in pieces of `grain` (worker in [0, size())), returns when all are done.
-  // Which worker takes which piece varies, so a piece's result must not depend on it. fn must be noexcept; one loop at
-  // a time.
+  // Each worker begins with a stretch of its own, in order (memory is read in streams), then helps the others: which
+  // worker takes which piece varies, so a piece's result must not depend on it. fn must be noexcept; one loop at a
+  // time.
   template <class F>
   void parallel_for(int64_t n, int64_t grain, F&& fn) noexcept {
     if (n <= 0) return;
@@ -39,11 +40,16 @@ class ThreadPool {
   void work(int worker) noexcept;
   void drain(int worker) noexcept;
 
+  struct alignas(64) Stretch {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+
+  std::vector<Stretch> stretches_;  // one a worker
   std::vector<std::thread> workers_;
   Call call_ = nullptr;
   void* context_ = nullptr;
-  int64_t n_ = 0, grain_ = 1;
-  alignas(64) std::atomic<int64_t> next_{0};
+  int64_t grain_ = 1;
   alignas(64) std::atomic<uint32_t> epoch_{0};  // a new loop; ~0 bit 0 of stop_ ends the workers
   alignas(64) std::atomic<int> busy_{0};
   std::atomic<bool> stop_{false};

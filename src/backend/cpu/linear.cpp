@@ -181,9 +181,8 @@ class CodeLinear {
   }
 
   const std::byte* panel(const TileRows& t) const {
-    return weight_.panels + t.row / kTileRows * 2 * half_panel_bytes();
+    return weight_.panels + t.row / kTileRows * (weight_.in / type_.block) * 2 * kernel_.panel_bytes;
   }
-  int64_t half_panel_bytes() const { return weight_.in / type_.block * kernel_.panel_bytes; }
 
   void few_rows(const TileRows& t, const LinearCall& call, const CodeRows& x) const {
     float y[kMostFewRows * kTileRows];
@@ -202,7 +201,7 @@ class CodeLinear {
       int64_t blocks = std::min(step, all - block);
       const std::byte* from = weight_.rows + t.first_row * stride_ + block * type_.bytes;
       if (weight_.panels)
-        kernel_.unpack_panel(panel(t) + block * kernel_.panel_bytes, half_panel_bytes(), blocks, tile);
+        kernel_.unpack_panel(panel(t) + block * 2 * kernel_.panel_bytes, blocks, tile);
       else if (t.whole() && kernel_.unpack)
         kernel_.unpack(from, stride_, blocks, tile);
       else
@@ -325,11 +324,10 @@ class FloatLinear {
     auto* scale = memory + kFloatCodeBytes;
     CodeTile from{reinterpret_cast<uint8_t*>(memory), reinterpret_cast<float*>(scale),
                   reinterpret_cast<float*>(scale + kFloatScaleBytes)};
-    const int64_t half = weight_.in / type_.block * codes.panel_bytes;
+    const int64_t first_block = t.row / kTileRows * (weight_.in / type_.block) + k / type_.block;
     const std::byte* at = weight_.rows + t.first_row * stride_ + k / type_.block * type_.bytes;
     if (weight_.panels)
-      codes.unpack_panel(weight_.panels + t.row / kTileRows * 2 * half + k / type_.block * codes.panel_bytes, half,
-                         n / type_.block, from);
+      codes.unpack_panel(weight_.panels + first_block * 2 * codes.panel_bytes, n / type_.block, from);
     else if (codes.unpack)
       codes.unpack(at, stride_, n / type_.block, from);
     else

@@ -419,13 +419,13 @@ struct NoSink {
   void group(int, const Floats&, const Floats&) {}
 };
 
-// A panel holds 16 rows after the other 16.
+// A panel holds a block of 16 rows, that of the other 16, the next block of the first, and so on: one stream of memory.
 template <class T>
 inline void pack_rows(const std::byte* rows, int64_t stride, int64_t blocks, std::byte* panel) noexcept {
   Packing p{{rows, stride}, panel};
   NoSink sink;
-  for (int half = 0; half < 2; ++half)
-    for (int64_t i = 0; i < blocks; ++i) {
+  for (int64_t i = 0; i < blocks; ++i)
+    for (int half = 0; half < 2; ++half) {
       p.rows.b = rows + 16 * half * stride + i * T::kBytes;
       T::split(p, sink);
     }
@@ -454,22 +454,19 @@ inline void unpack(const std::byte* rows, int64_t stride, int64_t blocks, const 
 }
 
 // How far ahead of their use lines of a panel are asked for.
-constexpr int64_t kAhead = 2048;
+constexpr int64_t kAhead = 4096;
 
 template <class T>
-inline void unpack_panel(const std::byte* panel, int64_t half_bytes, int64_t blocks, const CodeTile& tile) noexcept {
+inline void unpack_panel(const std::byte* panel, int64_t blocks, const CodeTile& tile) noexcept {
   constexpr int kGroups = T::kElements / T::kGroup;
-  for (int half = 0; half < 2; ++half) {
-    Panel from{panel + half * half_bytes};
-    TileSink sink{tile.codes + 64 * half, tile.scale + 16 * half, tile.minimum + 16 * half};
-    for (int64_t i = 0; i < blocks; ++i) {
+  Panel from{panel};
+  for (int64_t i = 0; i < blocks; ++i)
+    for (int half = 0; half < 2; ++half) {
+      const int64_t group = i * kGroups * kTileRows + 16 * half;
+      TileSink sink{tile.codes + i * T::kElements * kTileRows + 64 * half, tile.scale + group, tile.minimum + group};
       prefetch(from.at + kAhead, 0, T::kPanel);
       T::split(from, sink);
-      sink.codes += T::kElements * kTileRows;
-      sink.scale += kGroups * kTileRows;
-      sink.minimum += kGroups * kTileRows;
     }
-  }
 }
 
 template <bool kMinimum>
@@ -530,28 +527,58 @@ inline void dot_row(const std::byte* rows, int64_t stride, int64_t blocks, const
   }
 }
 
-// One or two rows take both halves together: two streams of memory are faster than one.
+// Both halves together.
+template <class T, int kRows>
+inline void dot_panel_halves(const std::byte* panel, int64_t blocks, const CodeRows& x, float* y) noexcept {
+  Panel from{panel};
+  DotSink<T, kRows> sink[2];
+  unrolled<2>([&](int h) TENON_LAMBDA {
+    sink[h].x = x;
+    unrolled<kRows>([&](int r) TENON_LAMBDA { sink[h].acc[r] = splat(0.0f); });
+  });
+  for (int64_t i = 0; i < blocks; ++i)
+    unrolled<2>([&](int h) TENON_LAMBDA {
+      prefetch(from.at + kAhead, 0, T::kPanel);
+      T::split(from, sink[h]);
+      sink[h].next_block();
+    });
+  unrolled<2>([&](int h) TENON_LAMBDA {
+    unrolled<kRows>([&](int r) TENON_LAMBDA { store(y + r * kTileRows + 16 * h, sink[h].acc[r]); });
+  });
+}
+
+// A stretch of one half, then the same stretch of the other: the registers hold the sums of one only.
+template <class T, int kRows>
+inline void dot_panel_in_turns(const std::byte* panel, int64_t blocks, const CodeRows& x, float* y) noexcept {
+  constexpr int64_t kTurn = T::kPanel < 4096 ? 4096 / T::kPanel : 1;  // blocks
+  DotSink<T, kRows> sink;
+  sink.x = x;
+  for (int64_t i = 0; i < blocks; i += kTurn) {
+    const int64_t n = blocks - i < kTurn ? blocks - i : kTurn;
+    const CodeRows here = sink.x;
+#pragma GCC unroll 1
+    for (int h = 0; h < 2; ++h) {
+      Panel from{panel + (2 * i + h) * T::kPanel};
+      sink.x = here;
+      float* sums = y + 16 * h;
+      unrolled<kRows>([&](int r)
+                          TENON_LAMBDA { sink.acc[r] = i == 0 ? splat(0.0f) : load_floats(sums + r * kTileRows); });
+      for (int64_t block = 0; block < n; ++block, from.at += T::kPanel) {
+        if (h == 0) prefetch(from.at + kAhead, 0, 2 * T::kPanel);
+        T::split(from, sink);
+        sink.next_block();
+      }
+      unrolled<kRows>([&](int r) TENON_LAMBDA { store(sums + r * kTileRows, sink.acc[r]); });
+    }
+  }
+}
+
 template <class T, int kRows>
 inline void dot_panel_rows(const std::byte* panel, int64_t blocks, const CodeRows& x, float* y) noexcept {
-  constexpr int kTogether = kRows <= 2 ? 2 : 1;
-  for (int first = 0; first < 2; first += kTogether) {
-    Panel from[kTogether];
-    DotSink<T, kRows> sink[kTogether];
-    unrolled<kTogether>([&](int h) TENON_LAMBDA {
-      from[h].at = panel + (first + h) * blocks * T::kPanel;
-      sink[h].x = x;
-      unrolled<kRows>([&](int r) TENON_LAMBDA { sink[h].acc[r] = splat(0.0f); });
-    });
-    for (int64_t i = 0; i < blocks; ++i)
-      unrolled<kTogether>([&](int h) TENON_LAMBDA {
-        prefetch(from[h].at + kAhead, 0, T::kPanel);
-        T::split(from[h], sink[h]);
-        sink[h].next_block();
-      });
-    unrolled<kTogether>([&](int h) TENON_LAMBDA {
-      unrolled<kRows>([&](int r) TENON_LAMBDA { store(y + r * kTileRows + 16 * (first + h), sink[h].acc[r]); });
-    });
-  }
+  if constexpr (kRows <= (T::kElements == 32 ? 4 : 2))
+    dot_panel_halves<T, kRows>(panel, blocks, x, y);
+  else
+    dot_panel_in_turns<T, kRows>(panel, blocks, x, y);
 }
 
 template <class T, int kRows = kPanelRows>

@@ -58,11 +58,10 @@ struct CodeKernel {
   // y[0..32) = 32 whole rows . the first row of x, without a tile in between.
   void (*dot_row)(const std::byte* rows, int64_t stride, int64_t blocks, const CodeRows& x,
                   float* y) noexcept = nullptr;
-  // 32 whole rows as a panel: of 16 rows block by block, then of the other 16.
+  // 32 whole rows as a panel, block by block: of 16 rows, of the other 16.
   void (*pack)(const std::byte* rows, int64_t stride, int64_t blocks, std::byte* panel) noexcept = nullptr;
-  // Like unpack and dot_row; a panel's halves are half_bytes apart, and y is [m][32] for m up to few_rows.
-  void (*unpack_panel)(const std::byte* panel, int64_t half_bytes, int64_t blocks,
-                       const CodeTile& tile) noexcept = nullptr;
+  // Like unpack and dot_row; y is [m][32] for m up to few_rows.
+  void (*unpack_panel)(const std::byte* panel, int64_t blocks, const CodeTile& tile) noexcept = nullptr;
   void (*dot_panel)(const std::byte* panel, int64_t blocks, const CodeRows& x, int m, float* y) noexcept = nullptr;
 };
 
