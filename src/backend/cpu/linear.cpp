@@ -253,7 +253,9 @@ class FloatLinear {
         // Panels are padded: there the last tile stays where it is.
         TileRows t = tile_rows(i, weight_.out);
         if (panels_) t = {t.row, t.row, {0, t.lanes.count}, t.lanes.count};
-        if (call_.m == 1 && kernel_ && !weight_.in_out && (panels_ || t.whole()))
+        if (panels_ && call_.m <= kernels_.few_rows)
+          few_rows(t);
+        else if (call_.m == 1 && kernel_ && !weight_.in_out && t.whole() && !panels_)
           one_row(t, tile);
         else
           many_rows(t, 0, tile);
@@ -270,13 +272,18 @@ class FloatLinear {
     return weight_.rows + t.first_row * stride_ + k * type_.bytes;
   }
 
+  void few_rows(const TileRows& t) const {
+    float y[kMostFewRows * kTileRows];
+    kernel_->dot_panel(panel(t, 0), weight_.in, call_.x, call_.ldx, static_cast<int>(call_.m), y);
+    for (int64_t i = 0; i < call_.m; ++i)
+      std::memcpy(call_.y + i * call_.ldy + t.row, y + i * kTileRows + t.lanes.first,
+                  static_cast<size_t>(t.lanes.count) * 4);
+  }
+
   void one_row(const TileRows& t, float* tile) const {
     float y[kTileRows] = {};
-    int64_t whole = panels_ ? weight_.in : weight_.in / kernel_->step * kernel_->step;
-    if (panels_)
-      kernel_->dot_panel(panel(t, 0), whole, call_.x, y);
-    else
-      kernel_->dot_row(rows(t, 0), stride_, whole, call_.x, y);
+    int64_t whole = weight_.in / kernel_->step * kernel_->step;
+    kernel_->dot_row(rows(t, 0), stride_, whole, call_.x, y);
     std::memcpy(call_.y + t.row, y + t.lanes.first, static_cast<size_t>(t.lanes.count) * 4);
     many_rows(t, whole, tile);
   }

@@ -826,20 +826,36 @@ inline void widen(const std::byte* from, int64_t count, float* to) noexcept {
   for (int64_t i = 0; i < count; i += 16) store(to + i, T::widen(from + i * T::kBytes));
 }
 
-template <class T>
-inline void dot_panel(const std::byte* panel, int64_t k, const float* x, float* y) noexcept {
-  Floats acc[2] = {load_floats(y), load_floats(y + 16)};
+template <class T, int kRows>
+inline void dot_float_panel_rows(const std::byte* panel, int64_t k, const float* x, int64_t ldx, float* y) {
+  Floats acc[kRows][2];
+  unrolled<kRows>([&](int r) TENON_LAMBDA { acc[r][0] = acc[r][1] = splat(0.0f); });
   for (int64_t i = 0; i < k; ++i, panel += kTileRows * T::kBytes) {
     for (int line = 0; line < kTileRows * T::kBytes; line += 64) __builtin_prefetch(panel + 4096 + line);
-    unrolled<2>([&](int half)
-                    TENON_LAMBDA { acc[half] = fma(splat(x[i]), T::widen(panel + 16 * half * T::kBytes), acc[half]); });
+    Floats w[2];
+    unrolled<2>([&](int half) TENON_LAMBDA { w[half] = T::widen(panel + 16 * half * T::kBytes); });
+    unrolled<kRows>([&](int r) TENON_LAMBDA {
+      Floats all = splat(x[r * ldx + i]);
+      unrolled<2>([&](int half) TENON_LAMBDA { acc[r][half] = fma(all, w[half], acc[r][half]); });
+    });
   }
-  store(y, acc[0]);
-  store(y + 16, acc[1]);
+  unrolled<kRows>([&](int r) TENON_LAMBDA {
+    store(y + r * kTileRows, acc[r][0]);
+    store(y + r * kTileRows + 16, acc[r][1]);
+  });
+}
+
+template <class T, int kRows = kPanelRows>
+inline void dot_float_panel(const std::byte* panel, int64_t k, const float* x, int64_t ldx, int m, float* y) noexcept {
+  int row = 0;
+  for (; row + kRows <= m; row += kRows)
+    dot_float_panel_rows<T, kRows>(panel, k, x + row * ldx, ldx, y + row * kTileRows);
+  if constexpr (kRows > 1)
+    if (row < m) dot_float_panel<T, kRows / 2>(panel, k, x + row * ldx, ldx, m - row, y + row * kTileRows);
 }
 
 template <class T>
-constexpr FloatKernel kFloatKernel{T::kStep, unpack_floats<T>, dot_float_row<T>, widen<T>, dot_panel<T>};
+constexpr FloatKernel kFloatKernel{T::kStep, unpack_floats<T>, dot_float_row<T>, widen<T>, dot_float_panel<T>};
 
 inline const FloatKernel* float_kernel(DType dtype) noexcept {
   switch (dtype) {

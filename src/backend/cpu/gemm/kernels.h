@@ -71,8 +71,8 @@ struct FloatKernel {
   void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const float* x,
                   float* y) noexcept;                                       // y[0..32) += rows . x
   void (*widen)(const std::byte* from, int64_t count, float* to) noexcept;  // a multiple of 16
-  void (*dot_panel)(const std::byte* panel, int64_t k, const float* x,
-                    float* y) noexcept;  // y[0..32) += panel [k][32] . x
+  // y [m][32] = panel [k][32] . x [m][k], m up to few_rows.
+  void (*dot_panel)(const std::byte* panel, int64_t k, const float* x, int64_t ldx, int m, float* y) noexcept;
 };
 
 constexpr int kMostFewRows = 16;
