@@ -373,14 +373,25 @@ struct Rows {  // a block of 16 rows in the file
   }
 };
 
-// What the calls of T::split() on Rows gave, in their order: 64 bytes a vector, 32 a half.
+// How far ahead of their use lines of a panel are asked for.
+constexpr int64_t kAhead = 4096;
+
+// What the calls of T::split() on Rows gave, in their order: 64 bytes a vector, 32 a half. kPrefetch: lines are asked
+// for one by one as it goes.
+template <bool kPrefetch>
 struct Panel {
   const std::byte* at;
   TENON_INLINE void four(int, Words (&q)[4]) {
-    unrolled<4>([&](int j) TENON_LAMBDA { q[j] = load_words(at + 64 * j); });
+    unrolled<4>([&](int j) TENON_LAMBDA {
+      if (kPrefetch) __builtin_prefetch(at + kAhead + 64 * j);
+      q[j] = load_words(at + 64 * j);
+    });
     at += 256;
   }
-  TENON_INLINE Words word(int) { return load_words((at += 64) - 64); }
+  TENON_INLINE Words word(int) {
+    if (kPrefetch) __builtin_prefetch(at + kAhead);
+    return load_words((at += 64) - 64);
+  }
   TENON_INLINE Words half(int) { return halves_at((at += 32) - 32); }
   TENON_INLINE Floats f16(int, bool = false) { return f16_at((at += 32) - 32); }
 };
@@ -453,13 +464,10 @@ inline void unpack(const std::byte* rows, int64_t stride, int64_t blocks, const 
   }
 }
 
-// How far ahead of their use lines of a panel are asked for.
-constexpr int64_t kAhead = 4096;
-
 template <class T>
 inline void unpack_panel(const std::byte* panel, int64_t blocks, const CodeTile& tile) noexcept {
   constexpr int kGroups = T::kElements / T::kGroup;
-  Panel from{panel};
+  Panel<false> from{panel};
   for (int64_t i = 0; i < blocks; ++i)
     for (int half = 0; half < 2; ++half) {
       const int64_t group = i * kGroups * kTileRows + 16 * half;
@@ -530,7 +538,8 @@ inline void dot_row(const std::byte* rows, int64_t stride, int64_t blocks, const
 // Both halves together.
 template <class T, int kRows>
 inline void dot_panel_halves(const std::byte* panel, int64_t blocks, const CodeRows& x, float* y) noexcept {
-  Panel from{panel};
+  // A large block's lines at once would stand in the way of its loads.
+  Panel<(T::kPanel > 2048)> from{panel};
   DotSink<T, kRows> sink[2];
   unrolled<2>([&](int h) TENON_LAMBDA {
     sink[h].x = x;
@@ -538,7 +547,7 @@ inline void dot_panel_halves(const std::byte* panel, int64_t blocks, const CodeR
   });
   for (int64_t i = 0; i < blocks; ++i)
     unrolled<2>([&](int h) TENON_LAMBDA {
-      prefetch(from.at + kAhead, 0, T::kPanel);
+      if (T::kPanel <= 2048) prefetch(from.at + kAhead, 0, T::kPanel);
       T::split(from, sink[h]);
       sink[h].next_block();
     });
@@ -558,7 +567,7 @@ inline void dot_panel_in_turns(const std::byte* panel, int64_t blocks, const Cod
     const CodeRows here = sink.x;
 #pragma GCC unroll 1
     for (int h = 0; h < 2; ++h) {
-      Panel from{panel + (2 * i + h) * T::kPanel};
+      Panel<false> from{panel + (2 * i + h) * T::kPanel};
       sink.x = here;
       float* sums = y + 16 * h;
       unrolled<kRows>([&](int r)
