@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "backend/cpu/elementwise.h"
 #include "base/error.h"
 #include "cli/bench_serve.h"
 #include "cli/bench_tokenizer.h"
@@ -64,7 +65,7 @@ double time_decode(runtime::Engine& e, int64_t sequences, int64_t n) {
   auto start = Clock::now();
   for (int64_t i = 0; i < n; ++i)
     e.step(items, [&](const runtime::StepOutput& o) {
-      tokens[o.item] = static_cast<int32_t>(std::max_element(o.logits.begin(), o.logits.end()) - o.logits.begin());
+      tokens[o.item] = static_cast<int32_t>(cpu::argmax(o.logits.data(), static_cast<int64_t>(o.logits.size())));
     });
   return seconds_since(start);
 }

@@ -163,7 +163,7 @@ class CodeLinear {
     pool.parallel_for(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
         TileRows t = tile_rows(i, weight_.out);
-        if (weight_.panels && call.m <= gemm_kernels().few_rows)
+        if (weight_.panels && call.m <= kernel_.few_rows)
           few_rows(t, call, x);
         else if (call.m == 1 && t.whole() && kernel_.dot_row && !weight_.panels)
           one_row(t, call, x);

@@ -590,7 +590,7 @@ inline void dot_panel_rows(const std::byte* panel, int64_t blocks, const CodeRow
     dot_panel_in_turns<T, kRows>(panel, blocks, x, y);
 }
 
-template <class T, int kRows = kPanelRows>
+template <class T, int kRows>
 inline void dot_panel(const std::byte* panel, int64_t blocks, const CodeRows& x, int m, float* y) noexcept {
   int row = 0;
   for (; row + kRows <= m; row += kRows) dot_panel_rows<T, kRows>(panel, blocks, x.row(row), y + row * kTileRows);
@@ -708,8 +708,13 @@ inline void code_values(const CodeTile& tile, int64_t groups, float* out) noexce
     });
 }
 
+// Large blocks keep more numbers at once than the registers hold beside the sums of many rows.
+template <class T>
+constexpr int kPanelFewRows = T::kElements == 32 ? kFewRows : std::min(kFewRows, T::kGroup == 32 ? 4 : 3);
+
 template <class T>
 constexpr CodeKernel kKernel{.offset = T::kOffset,
+                             .few_rows = kPanelFewRows<T>,
                              .panel_bytes = T::kPanel,
                              .dot = dot_codes<T::kGroup, T::kMinimum, T::kWide>,
                              .values = code_values<T::kGroup, T::kMinimum, T::kOffset>,
@@ -717,7 +722,7 @@ constexpr CodeKernel kKernel{.offset = T::kOffset,
                              .dot_row = dot_row<T>,
                              .pack = pack_rows<T>,
                              .unpack_panel = unpack_panel<T>,
-                             .dot_panel = dot_panel<T, kPanelRows>};
+                             .dot_panel = dot_panel<T, T::kElements == 32 ? kPanelRows : std::min(kPanelRows, 4)>};
 
 // Types without a vector form: codes of all 8 bits.
 template <int kGroup, bool kMinimum>

@@ -1,5 +1,6 @@
 // The baseline level: vectors of 16 bytes, which every x86-64 and ARM64 has. No fused multiply-add, so its bits are its
 // own.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #if defined(__SSE2__)

@@ -7,7 +7,7 @@
 
 namespace tenon::cpu {
 
-constexpr int kTileRows = 32;
+constexpr int kTileRows = 32, kMostFewRows = 16;
 
 // 32 weight rows of integer codes over some groups of k. A type's codes are stored with an offset that makes them
 // unsigned.
@@ -46,6 +46,7 @@ struct Outputs {
 
 struct CodeKernel {
   int offset = 0;
+  int few_rows = 0;     // up to so many rows a panel is multiplied as it is, more take a tile; at most kMostFewRows
   int panel_bytes = 0;  // of 16 rows of one block in a packed panel; 0: no vector form, the members below dot are null
   // out = or += tile . activations over `groups` groups, of which `first_group` is the first in x.
   void (*dot)(const CodeTile& tile, int64_t groups, const CodeRows& x, int64_t first_group, int64_t m,
@@ -75,10 +76,8 @@ struct FloatKernel {
   void (*dot_panel)(const std::byte* panel, int64_t k, const float* x, int64_t ldx, int m, float* y) noexcept;
 };
 
-constexpr int kMostFewRows = 16;
-
 struct GemmKernels {
-  int few_rows;  // up to so many rows a panel is multiplied as it is, more take a tile; at most kMostFewRows
+  int few_rows;  // of floats, as CodeKernel's
   // n (a multiple of 32) activations to one row of codes.
   void (*quantise)(const float* x, int64_t n, int group, int offset, const CodeRows& row) noexcept;
   const CodeKernel& (*codes)(DType dtype) noexcept;    // of any block type
