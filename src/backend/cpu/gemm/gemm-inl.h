@@ -396,6 +396,12 @@ struct Panel {
   TENON_INLINE Floats f16(int, bool = false) { return f16_at((at += 32) - 32); }
 };
 
+// A large block's lines asked for at once would stand in the way of its loads.
+template <class T>
+constexpr bool kSmooth = T::kPanel > 2048;
+template <class T>
+using StreamedPanel = Panel<kSmooth<T>>;
+
 // Reads rows and writes the panel.
 struct Packing {
   Rows rows;
@@ -467,12 +473,12 @@ inline void unpack(const std::byte* rows, int64_t stride, int64_t blocks, const 
 template <class T>
 inline void unpack_panel(const std::byte* panel, int64_t blocks, const CodeTile& tile) noexcept {
   constexpr int kGroups = T::kElements / T::kGroup;
-  Panel<false> from{panel};
+  StreamedPanel<T> from{panel};
   for (int64_t i = 0; i < blocks; ++i)
     for (int half = 0; half < 2; ++half) {
       const int64_t group = i * kGroups * kTileRows + 16 * half;
       TileSink sink{tile.codes + i * T::kElements * kTileRows + 64 * half, tile.scale + group, tile.minimum + group};
-      prefetch(from.at + kAhead, 0, T::kPanel);
+      if (!kSmooth<T>) prefetch(from.at + kAhead, 0, T::kPanel);
       T::split(from, sink);
     }
 }
@@ -538,8 +544,7 @@ inline void dot_row(const std::byte* rows, int64_t stride, int64_t blocks, const
 // Both halves together.
 template <class T, int kRows>
 inline void dot_panel_halves(const std::byte* panel, int64_t blocks, const CodeRows& x, float* y) noexcept {
-  // A large block's lines at once would stand in the way of its loads.
-  Panel<(T::kPanel > 2048)> from{panel};
+  StreamedPanel<T> from{panel};
   DotSink<T, kRows> sink[2];
   unrolled<2>([&](int h) TENON_LAMBDA {
     sink[h].x = x;
@@ -547,7 +552,7 @@ inline void dot_panel_halves(const std::byte* panel, int64_t blocks, const CodeR
   });
   for (int64_t i = 0; i < blocks; ++i)
     unrolled<2>([&](int h) TENON_LAMBDA {
-      if (T::kPanel <= 2048) prefetch(from.at + kAhead, 0, T::kPanel);
+      if (!kSmooth<T>) prefetch(from.at + kAhead, 0, T::kPanel);
       T::split(from, sink[h]);
       sink[h].next_block();
     });
