@@ -217,6 +217,13 @@ TEST_P(LinearOnIsa, ManyRowsCrossEveryChunk) {
     check({t, 65, 2304, 130}, rng);
 }
 
+// Longer than the stretches that a panel's halves take in turns.
+TEST_P(LinearOnIsa, FewRowsOfLongPanels) {
+  std::mt19937 rng(10);
+  for (DType t : {DType::q4_0, DType::q5_1, DType::q8_0, DType::q5_k, DType::mxfp4, DType::bf16})
+    for (int64_t m : {1, 2, 4, 8, 11}) check({t, 70, 1792, m}, rng);
+}
+
 TEST_P(LinearOnIsa, NoRowsDoNothing) {
   std::mt19937 rng(7);
   check({DType::q8_0, 32, 32, 0}, rng);
@@ -224,8 +231,9 @@ TEST_P(LinearOnIsa, NoRowsDoNothing) {
 
 TEST_P(LinearOnIsa, EveryNumberOfRowsAtATime) {
   std::mt19937 rng(9);
-  for (DType t : {DType::q4_1, DType::q8_0, DType::q6_k, DType::q2_k, DType::iq3_s, DType::f16, DType::f32})
-    for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 33}) check({t, 48, 256, m, false, false, true}, rng);
+  for (DType t : {DType::q4_1, DType::q8_0, DType::q4_k, DType::q6_k, DType::q2_k, DType::iq3_s, DType::f16,
+                  DType::bf16, DType::f32})
+    for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 17, 33}) check({t, 48, 256, m, false, false, true}, rng);
 }
 
 // All codes of the activations at their largest, all codes of the weights at both ends: no intermediate may overflow.
