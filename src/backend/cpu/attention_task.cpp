@@ -1,10 +1,10 @@
 #include "backend/cpu/attention_task.h"
-#include "backend/cpu/hadamard.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
+#include "backend/cpu/hadamard.h"
 #include "backend/cpu/highway_targets.h"
 #include "backend/cpu/kv_layout.h"
 
