@@ -30,12 +30,21 @@ std::vector<int32_t> special_marks(const text::ToolFormat& format, const text::T
   return out;
 }
 
-OutputForm tool_form(const text::ToolFormat& format, const ToolsAsked& asked, bool reasoning_open) {
+// `answer`: what an answer without calls must look like.
+OutputForm tool_form(const text::ToolFormat& format, const ToolsAsked& asked, bool reasoning_open,
+                     const std::optional<OutputForm>& answer) {
   const text::ToolGrammarOptions options{asked.choice, asked.parallel, reasoning_open};
-  const std::string key = fmt::format("tools\n{}\n{}\n{}\n{}\n{}\n{}", format.name, static_cast<int>(asked.choice.kind),
-                                      asked.choice.name, asked.parallel, reasoning_open, asked.tools.dump());
-  return {"tools", key, [&format, options, tools = asked.tools](const text::grammar::TokenTrie& trie) {
-            return text::tool_grammar(format, tools, options, trie);
+  const std::string key =
+      fmt::format("tools\n{}\n{}\n{}\n{}\n{}\n{}\n{}", format.name, static_cast<int>(asked.choice.kind),
+                  asked.choice.name, asked.parallel, reasoning_open, asked.tools.dump(), answer ? answer->key : "");
+  return {"tools", key, [&format, options, tools = asked.tools, answer](const text::grammar::TokenTrie& trie) {
+            std::optional<text::grammar::Grammar> said;
+            try {
+              if (answer) said = answer->grammar(trie);
+            } catch (const Error& e) {
+              fail(e.code(), "{}: {}", answer->field, e.what());
+            }
+            return text::tool_grammar(format, tools, options, trie, std::move(said));
           }};
 }
 
@@ -126,19 +135,23 @@ void prepare_chat(const App& app, const TextService& service, text::ChatInput in
     g.speech = {format, calls ? asked.tools : Json(), open, new_id("call")};
     g.request.shown_token_ids = special_marks(*format, tokenizer);
   }
-  if (g.form && calls)
-    refuse(g.form->field, fmt::format("'{}' together with 'tools' is not supported", g.form->field), 400,
-           "unsupported_field");
+  const bool forced = calls && text::has_tool_grammar(*format);
+  if (g.form && calls && !forced)
+    refuse(g.form->field,
+           fmt::format("'{}' together with 'tools' is not supported for calls in the form of this model ('{}')",
+                       g.form->field, format->name),
+           400, "unsupported_field");
+  if (forced) {
+    g.form = tool_form(*format, asked, open, g.form);
+    return;
+  }
   if (g.form && thinks) {  // the form is the answer's, behind what the model thinks
     g.form->key += open ? "\nopen" : "\nthinks";
     g.form->grammar = [make = g.form->grammar, format, open](const text::grammar::TokenTrie& trie) {
       return text::after_reasoning(make(trie), *format, open, trie);
     };
   }
-  if (!calls) return;
-  if (text::has_tool_grammar(*format))
-    g.form = tool_form(*format, asked, open);
-  else if (asked.choice.kind != text::ToolChoice::Kind::automatic)
+  if (calls && asked.choice.kind != text::ToolChoice::Kind::automatic)
     refuse("tool_choice", fmt::format("calls in the form of this model ('{}') cannot be forced", format->name), 400,
            "unsupported_value");
 }

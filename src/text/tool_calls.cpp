@@ -36,8 +36,12 @@ bool opens_reasoning(const ToolFormat& format, std::string_view prompt) {
 std::vector<std::string_view> marks_of(const ToolFormat& f) {
   std::vector<std::string_view> all = f.begin;
   all.insert(all.end(), f.dropped.begin(), f.dropped.end());
-  for (std::string_view m : {f.end, f.before_arguments, f.think_begin, f.think_end})
+  for (std::string_view m : {f.end, f.before_name, f.before_arguments, f.after_arguments, f.think_begin, f.think_end})
     if (!m.empty()) all.push_back(m);
+  // Those between arguments.
+  if (f.body == ToolFormat::Body::arg_keys)
+    all.insert(all.end(), {"<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"});
+  if (f.body == ToolFormat::Body::gemma) all.push_back("<|\"|>");
   return all;
 }
 

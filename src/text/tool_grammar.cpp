@@ -30,11 +30,14 @@ class Builder {
     return std::move(g_);
   }
 
-  Grammar run() {
+  Grammar run(std::optional<Grammar> answer) {
     const bool automatic = options_.choice.kind == ToolChoice::Kind::automatic;
+    if (answer) g_ = std::move(*answer);
+    const Id said = g_.root();
     Id calls = all_calls();
     // An answer in a bare form is a call from its first brace on, or text.
     Id body = !automatic     ? g_.sequence({space(), calls})
+              : answer       ? g_.choice({g_.sequence({space(), calls}), said})
               : format_.bare ? g_.choice({g_.sequence({space(), calls}), text_that_begins_otherwise()})
                              : g_.sequence({text_without(format_.begin), g_.optional(calls)});
     g_.set_root(g_.sequence({reasoning(), body}));
@@ -158,9 +161,9 @@ class Builder {
 bool has_tool_grammar(const ToolFormat& f) { return f.body == ToolFormat::Body::json && f.name != "harmony"; }
 
 grammar::Grammar tool_grammar(const ToolFormat& format, const Json& tools, const ToolGrammarOptions& options,
-                              const grammar::TokenTrie& trie) {
+                              const grammar::TokenTrie& trie, std::optional<Grammar> answer) {
   if (!has_tool_grammar(format)) fail(ErrorCode::unsupported, "calls in the form '{}' cannot be forced", format.name);
-  return Builder(format, tools, options, trie).run();
+  return Builder(format, tools, options, trie).run(std::move(answer));
 }
 
 grammar::Grammar after_reasoning(grammar::Grammar grammar, const ToolFormat& format, bool reasoning_open,

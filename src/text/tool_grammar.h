@@ -1,5 +1,6 @@
 // Tool calls that cannot be malformed: a grammar of what a model may say where tools are declared.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,11 +24,11 @@ struct ToolGrammarOptions {
 // Whether calls in this form can be held to their tools' schemas.
 bool has_tool_grammar(const ToolFormat& format);
 
-// automatic: any text without a mark of a call, then perhaps calls; else calls, after reasoning. A call's arguments
-// match its tool's `parameters`. Marks are special tokens where the vocabulary has them as such. Throws
-// Error{invalid_argument|unsupported} naming the tool.
+// automatic: any text without a mark of a call, then perhaps calls; with an `answer`, either calls or what that grammar
+// says. Else calls, after reasoning. A call's arguments match its tool's `parameters`. Marks are special tokens where
+// the vocabulary has them as such. Throws Error{invalid_argument|unsupported} naming the tool.
 grammar::Grammar tool_grammar(const ToolFormat& format, const Json& tools, const ToolGrammarOptions& options,
-                              const grammar::TokenTrie& trie);
+                              const grammar::TokenTrie& trie, std::optional<grammar::Grammar> answer = {});
 
 // The same grammar behind reasoning, which begins in the prompt or may come first.
 grammar::Grammar after_reasoning(grammar::Grammar grammar, const ToolFormat& format, bool reasoning_open,

@@ -72,6 +72,18 @@ def tool_round():
     return c.chat.completions.create(model="small", messages=history, tools=tools, max_tokens=8, temperature=0, extra_body=off).choices[0]
 
 
+def tools_or_form():
+    form = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": {**Person.model_json_schema(), "additionalProperties": False}}}
+    for seed in range(6):
+        r = c.chat.completions.create(model="small", messages=question, temperature=1, seed=seed, max_tokens=120, tools=tools, response_format=form, extra_body=off)
+        m = r.choices[0].message
+        if m.tool_calls:
+            assert all(fits(x.function.arguments) for x in m.tool_calls)
+        else:
+            Person.model_validate_json(m.content)
+    return True
+
+
 def tool_stream():
     calls = {}
     for p in called(tool_choice="required", stream=True):
@@ -110,6 +122,7 @@ check("openai: one call", lambda: len(called(tool_choice="required", parallel_to
 check("openai: tool auto", lambda: called(tool_choice="auto").choices[0].finish_reason in ("stop", "length", "tool_calls"))
 check("openai: tool none", lambda: not called(tool_choice="none").choices[0].message.tool_calls)
 check("openai: tool stream", tool_stream)
+check("openai: tools or a form", tools_or_form)
 check("openai: tool results", lambda: tool_round().message.content is not None)
 check("openai: json schema", lambda: Person.model_validate_json(c.chat.completions.create(
     model="small", messages=question, max_tokens=120, extra_body=off, response_format={"type": "json_schema", "json_schema": schema}).choices[0].message.content))

@@ -200,6 +200,21 @@ TEST(ToolCalls, EveryForm) {
   }
 }
 
+// A tokenizer may have any of them as a special token, which must show all the same.
+TEST(ToolCalls, MarksAreAllThatACallIsReadBy) {
+  auto has = [](const char* format, std::string_view mark) {
+    const auto marks = marks_of(*tool_format_named(format));
+    return std::find(marks.begin(), marks.end(), mark) != marks.end();
+  };
+  EXPECT_TRUE(has("deepseek", "function<｜tool▁sep｜>"));
+  EXPECT_TRUE(has("deepseek", "<｜tool▁call▁end｜>"));
+  EXPECT_TRUE(has("deepseek_v31", "<｜tool▁sep｜>"));
+  EXPECT_TRUE(has("kimi", ":0<|tool_call_argument_begin|>"));
+  EXPECT_TRUE(has("gemma4", "<|\"|>"));
+  EXPECT_TRUE(has("glm", "<arg_value>"));
+  EXPECT_TRUE(has("hermes", "<think>"));
+}
+
 TEST(ToolCalls, WithoutToolsCallsAreContent) {
   const std::string text = "<tool_call>{\"name\": \"f\"}</tool_call>";
   EXPECT_EQ(read(*tool_format_named("hermes"), text, false, nullptr).content, text);

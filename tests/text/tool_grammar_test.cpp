@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "text/grammar/constraint.h"
+#include "text/grammar/json_schema.h"
 
 namespace tenon::text {
 namespace {
@@ -68,6 +69,38 @@ void check(const Json& arguments, const std::string& name) {
   EXPECT_EQ(arguments.size(), 2u) << arguments;
   EXPECT_TRUE(arguments["city"].is_string());
   EXPECT_TRUE(arguments["days"].is_number_integer() && arguments["days"] >= 1 && arguments["days"] <= 9) << arguments;
+}
+
+// With a form for answers, what is no call keeps that form.
+TEST(ToolGrammar, AnswersKeepTheirForm) {
+  const ToolFormat& f = *tool_format_named("hermes");
+  auto trie = trie_for(f, true);
+  const Json schema = Json::parse(R"({"type": "object", "required": ["ok"], "additionalProperties": false,
+    "properties": {"ok": {"type": "boolean"}}})");
+  int calls = 0, answers = 0;
+  for (bool required : {false, true}) {
+    grammar::Grammar answer;
+    answer.set_root(grammar::add_json_schema(answer, schema, {}, "schema"));
+    ToolGrammarOptions options;
+    if (required) options.choice.kind = ToolChoice::Kind::required;
+    auto c = Constraint::compile(tool_grammar(f, kTools, options, *trie, std::move(answer)), trie);
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+      ToolCallParser parser(f, {kTools});
+      OutputDelta d = parser.push(sample(c, seed));
+      d += parser.finish();
+      if (!d.calls.empty()) {
+        ++calls;
+        for (const ToolCall& call : d.calls) check(Json::parse(call.arguments), call.name);
+        continue;
+      }
+      ++answers;
+      EXPECT_FALSE(required);
+      const Json said = Json::parse(d.content, nullptr, false);
+      EXPECT_TRUE(said.is_object() && said.size() == 1 && said["ok"].is_boolean()) << d.content;
+    }
+  }
+  EXPECT_GT(calls, 60);
+  EXPECT_GT(answers, 0);
 }
 
 TEST(ToolGrammar, CallsAreWellFormed) {
