@@ -39,19 +39,30 @@ void ThreadPool::run(Call call, void* context, int64_t n, int64_t grain) noexcep
     s.next.store(pieces * w / workers * grain, std::memory_order_relaxed);
     s.end = w + 1 == workers ? n : pieces * (w + 1) / workers * grain;
   }
-  busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  gate_.store(kOpen, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   drain(0);
-  // The caller waits for the others' last pieces: spin, then let them have the core (they may share it).
-  for (int spins = 0; busy_.load(std::memory_order_acquire) != 0; ++spins) {
-    if (spins < kSpins) {
+  // All pieces are taken. For the others' last ones: spin, then let them have the core (they may share it).
+  uint32_t inside = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  for (int spins = 0; inside != 0; ++spins) {
+    if (spins < kSpins)
       pause();
-    } else {
-      int left = busy_.load(std::memory_order_acquire);
-      if (left != 0) busy_.wait(left, std::memory_order_acquire);
-    }
+    else
+      gate_.wait(inside, std::memory_order_acquire);
+    inside = gate_.load(std::memory_order_acquire);
   }
+}
+
+bool ThreadPool::enter() noexcept {
+  uint32_t gate = gate_.load(std::memory_order_relaxed);
+  while (gate & kOpen)
+    if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+  return false;
+}
+
+void ThreadPool::leave() noexcept {
+  if (gate_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.notify_one();
 }
 
 void ThreadPool::drain(int worker) noexcept {
@@ -69,16 +80,18 @@ void ThreadPool::drain(int worker) noexcept {
 void ThreadPool::work(int worker) noexcept {
   uint32_t seen = 0;
   for (;;) {
-    for (int spins = 0; epoch_.load(std::memory_order_acquire) == seen; ++spins) {
+    uint32_t epoch;
+    for (int spins = 0; (epoch = epoch_.load(std::memory_order_acquire)) == seen; ++spins) {
       if (spins < kSpins)
         pause();
       else
         epoch_.wait(seen, std::memory_order_acquire);
     }
-    ++seen;  // a loop is not left before every worker has passed it, so no epoch is skipped
+    seen = epoch;
     if (stop_.load(std::memory_order_relaxed)) return;
+    if (!enter()) continue;  // the loop is over
     drain(worker);
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+    leave();
   }
 }
 

@@ -50,8 +50,14 @@ class ThreadPool {
   Call call_ = nullptr;
   void* context_ = nullptr;
   int64_t grain_ = 1;
-  alignas(64) std::atomic<uint32_t> epoch_{0};  // a new loop; ~0 bit 0 of stop_ ends the workers
-  alignas(64) std::atomic<int> busy_{0};
+  // A worker joins a loop through the gate, as long as it is open: one that the system lets run too late is not waited
+  // for. Who is inside is counted.
+  static constexpr uint32_t kOpen = 1u << 31;
+  bool enter() noexcept;
+  void leave() noexcept;
+
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // of the last loop; the workers wait for the next
+  alignas(64) std::atomic<uint32_t> gate_{0};
   std::atomic<bool> stop_{false};
 };
 

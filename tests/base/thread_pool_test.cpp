@@ -22,6 +22,19 @@ TEST(ThreadPool, VisitsEveryIndexOnce) {
   }
 }
 
+// More threads than cores: some come late to every loop, or to the next one.
+TEST(ThreadPool, LateWorkersTakeNothingOfAnotherLoop) {
+  ThreadPool pool(12);
+  for (int64_t loop = 0; loop < 3000; ++loop) {
+    const int64_t n = 1 + loop % 97;
+    std::vector<int64_t> seen(static_cast<size_t>(n), -1);  // gone when the loop is left
+    pool.parallel_for(n, 1 + loop % 5, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) seen[static_cast<size_t>(i)] = loop;
+    });
+    for (int64_t s : seen) ASSERT_EQ(s, loop);
+  }
+}
+
 TEST(ThreadPool, ManyShortLoops) {
   ThreadPool pool(4);
   std::atomic<int64_t> sum{0};
