@@ -37,8 +37,8 @@ def busy_cores(seconds=2.0):
     return (used() - before) / os.sysconf("SC_CLK_TCK") / seconds
 
 
-def output_of(command, **more):
-    r = subprocess.run([str(c) for c in command], capture_output=True, text=True, **more)
+def output_of(command):
+    r = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if r.returncode:
         raise RuntimeError(f"{command[0]}: exit {r.returncode}: {(r.stderr or r.stdout).strip()[-300:]}")
     return r.stdout

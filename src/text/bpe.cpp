@@ -151,7 +151,7 @@ class Bpe::Writer {
         to += e->ids;
       } else {
         write();
-        encode_new({from_, n}, keys_[i]);
+        encode_new({from_, n}, keys_[i], hash);
       }
     }
     write();
@@ -159,9 +159,9 @@ class Bpe::Writer {
   }
 
  private:
-  [[gnu::noinline]] void encode_new(std::string_view piece, const PieceCache::Brief::Key& key) {
+  [[gnu::noinline]] void encode_new(std::string_view piece, const PieceCache::Brief::Key& key, uint64_t hash) {
     model_.encode_piece(piece, scratch_);
-    scratch_.cache.brief.store(key, scratch_.ids);
+    scratch_.cache.brief.store(key, hash, scratch_.ids);
     out_.insert(out_.end(), scratch_.ids.begin(), scratch_.ids.end());
   }
   [[gnu::noinline]] void encode_long(std::string_view piece, size_t readable);
@@ -187,12 +187,13 @@ void Bpe::Writer::encode_long(std::string_view piece, size_t readable) {
     model_.encode_piece(piece, scratch_);
   } else {
     const PieceCache::Longer::Key key(piece, readable);
-    if (const auto* e = longer.find(key)) {
+    const uint64_t hash = key.hash();
+    if (const auto* e = longer.find(key, hash)) {
       out_.insert(out_.end(), e->id, e->id + e->ids);
       return;
     }
     model_.encode_piece(piece, scratch_);
-    longer.store(key, scratch_.ids);
+    longer.store(key, hash, scratch_.ids);
   }
   out_.insert(out_.end(), scratch_.ids.begin(), scratch_.ids.end());
 }

@@ -74,7 +74,6 @@ class RecentPieces {
     return h;
   }
   // nullptr: not here.
-  const Entry* find(const Key& k) const { return find(k, k.hash()); }
   const Entry* find(const Key& k, uint64_t hash) const {
     for (size_t at : {first(hash), second(hash)})
       for (const Entry& e : sets_[at].ways)
@@ -83,10 +82,9 @@ class RecentPieces {
   }
   // Too many ids are not kept. Of four full places a random one is taken: of a text that goes round and is a little too
   // large for the table, most stays.
-  void store(const Key& k, const std::vector<uint32_t>& ids) {
+  void store(const Key& k, uint64_t hash, const std::vector<uint32_t>& ids) {
     if (ids.size() > kMostIds) return;
-    const uint64_t h = k.hash();
-    Set *a = &sets_[first(h)], *b = &sets_[second(h)];
+    Set *a = &sets_[first(hash)], *b = &sets_[second(hash)];
     random_ = random_ * 0x5851F42D4C957F2D + 1;
     Entry* e = &(random_ >> 63 ? a : b)->ways[random_ >> 62 & 1];
     for (Entry* free : {&b->ways[1], &b->ways[0], &a->ways[1], &a->ways[0]})

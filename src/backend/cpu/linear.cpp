@@ -59,6 +59,13 @@ Outputs outputs(const LinearCall& call, const TileRows& t, int64_t k) {
   return {call.y + t.row, call.ldy, t.lanes, k > 0};
 }
 
+// y: [m][32], of which the tile's lanes are outputs.
+void store_lanes(const LinearCall& call, const TileRows& t, const float* y) {
+  for (int64_t i = 0; i < call.m; ++i)
+    std::memcpy(call.y + i * call.ldy + t.row, y + i * kTileRows + t.lanes.first,
+                static_cast<size_t>(t.lanes.count) * 4);
+}
+
 void add_bias(const LinearCall& call, const TileRows& t) {
   if (!call.bias) return;
   for (int64_t i = 0; i < call.m; ++i)
@@ -177,7 +184,7 @@ class CodeLinear {
   void one_row(const TileRows& t, const LinearCall& call, const CodeRows& x) const {
     float y[kTileRows];
     kernel_.dot_row(weight_.rows + t.first_row * stride_, stride_, weight_.in / type_.block, x, y);
-    std::memcpy(call.y + t.row, y + t.lanes.first, static_cast<size_t>(t.lanes.count) * 4);
+    store_lanes(call, t, y);
   }
 
   const std::byte* panel(const TileRows& t) const {
@@ -187,9 +194,7 @@ class CodeLinear {
   void few_rows(const TileRows& t, const LinearCall& call, const CodeRows& x) const {
     float y[kMostFewRows * kTileRows];
     kernel_.dot_panel(panel(t), weight_.in / type_.block, x, static_cast<int>(call.m), y);
-    for (int64_t i = 0; i < call.m; ++i)
-      std::memcpy(call.y + i * call.ldy + t.row, y + i * kTileRows + t.lanes.first,
-                  static_cast<size_t>(t.lanes.count) * 4);
+    store_lanes(call, t, y);
   }
 
   void many_rows(const TileRows& t, const LinearCall& call, const CodeRows& x, std::byte* memory) const {
@@ -275,16 +280,14 @@ class FloatLinear {
   void few_rows(const TileRows& t) const {
     float y[kMostFewRows * kTileRows];
     kernel_->dot_panel(panel(t, 0), weight_.in, call_.x, call_.ldx, static_cast<int>(call_.m), y);
-    for (int64_t i = 0; i < call_.m; ++i)
-      std::memcpy(call_.y + i * call_.ldy + t.row, y + i * kTileRows + t.lanes.first,
-                  static_cast<size_t>(t.lanes.count) * 4);
+    store_lanes(call_, t, y);
   }
 
   void one_row(const TileRows& t, float* tile) const {
     float y[kTileRows] = {};
     int64_t whole = weight_.in / kernel_->step * kernel_->step;
     kernel_->dot_row(rows(t, 0), stride_, whole, call_.x, y);
-    std::memcpy(call_.y + t.row, y + t.lanes.first, static_cast<size_t>(t.lanes.count) * 4);
+    store_lanes(call_, t, y);
     many_rows(t, whole, tile);
   }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -70,30 +71,27 @@ HWY_INLINE uint32_t largest_bits(const float* x) {
   return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(kIntegers, largest)));
 }
 
-// A group with a value that is not finite gets a NaN for a scale.
-HWY_INLINE uint16_t q8_scale(const float* x) {
+// Of a group whose largest magnitude has these bits and becomes the code `most`; NaN where a value is not finite.
+HWY_INLINE float group_scale(uint32_t largest, float most) {
   constexpr uint32_t kInfinityBits = 0x7F800000;
   constexpr float kLargestF16 = 65504;
-  const uint32_t bits = largest_bits(x);
-  if (bits >= kInfinityBits) return f32_to_f16(std::numeric_limits<float>::quiet_NaN());
-  return f32_to_f16(std::min(std::bit_cast<float>(bits) / 127.0f, kLargestF16));
+  if (largest >= kInfinityBits) return std::numeric_limits<float>::quiet_NaN();
+  return std::min(std::bit_cast<float>(largest) / most, kLargestF16);
 }
 
 HWY_INLINE uint16_t q4_scale(const float* x) {
-  constexpr uint32_t kInfinityBits = 0x7F800000;
-  constexpr float kLargestF16 = 65504;
-  const uint32_t bits = largest_bits(x);
-  if (bits >= kInfinityBits) return f32_to_f16(std::numeric_limits<float>::quiet_NaN());
-  const float magnitude = std::min(std::bit_cast<float>(bits) / 8.0f, kLargestF16);
-  for (int64_t i = 0; i < kKvGroup; ++i)
-    if ((std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF) == bits) return f32_to_f16(x[i] > 0 ? -magnitude : magnitude);
-  return 0;
+  const uint32_t largest = largest_bits(x);
+  const float scale = group_scale(largest, 8);
+  if (std::isnan(scale)) return f32_to_f16(scale);
+  int64_t first = 0;
+  while ((std::bit_cast<uint32_t>(x[first]) & 0x7FFFFFFF) != largest) ++first;
+  return f32_to_f16(x[first] > 0 ? -scale : scale);
 }
 
 struct RoundQ8 {
   using Code = int8_t;
   HWY_INLINE void operator()(const float* x, int8_t* codes, uint16_t& scale) const {
-    scale = q8_scale(x);
+    scale = f32_to_f16(group_scale(largest_bits(x), 127));
     const float step = f16_to_f32(scale);
     if (!(step > 0)) {
       std::fill_n(codes, kKvGroup, int8_t{0});

@@ -850,7 +850,7 @@ inline void dot_float_panel_rows(const std::byte* panel, int64_t k, const float*
   Floats acc[kRows][2];
   unrolled<kRows>([&](int r) TENON_LAMBDA { acc[r][0] = acc[r][1] = splat(0.0f); });
   for (int64_t i = 0; i < k; ++i, panel += kTileRows * T::kBytes) {
-    for (int line = 0; line < kTileRows * T::kBytes; line += 64) __builtin_prefetch(panel + 4096 + line);
+    prefetch(panel + kAhead, 0, kTileRows * T::kBytes);
     Floats w[2];
     unrolled<2>([&](int half) TENON_LAMBDA { w[half] = T::widen(panel + 16 * half * T::kBytes); });
     unrolled<kRows>([&](int r) TENON_LAMBDA {
