@@ -3,9 +3,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "text/unicode.h"
 
@@ -40,16 +37,8 @@ constexpr uint64_t kOnes = 0x0101010101010101, kHighBits = 0x80 * kOnes;
 inline bool is_ascii_letter(char c) { return static_cast<uint8_t>((c | 0x20) - 'a') < 26; }
 
 // Behind the ASCII letters at `p`, eight at a time: adding carries into the high bit of the bytes from 'a' on, and of
-// those beyond 'z'. Sixteen where every processor of the kind can: then most words take one step.
-[[gnu::always_inline]] inline const char* ascii_letters(const char* p, const char* end) {
-#ifdef __SSE2__
-  for (; end - p >= 16; p += 16) {
-    const __m128i lower = _mm_or_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), _mm_set1_epi8(0x20));
-    const __m128i from_lowest = _mm_add_epi8(lower, _mm_set1_epi8(static_cast<char>(0x80 - 'a')));
-    const int letters = _mm_movemask_epi8(_mm_cmplt_epi8(from_lowest, _mm_set1_epi8(-128 + 26)));
-    if (letters != 0xFFFF) return p + std::countr_one(static_cast<unsigned>(letters));
-  }
-#endif
+// those beyond 'z'.
+inline const char* ascii_letters(const char* p, const char* end) {
   for (; end - p >= 8; p += 8) {
     uint64_t w;
     std::memcpy(&w, p, 8);
@@ -178,11 +167,8 @@ inline const char* digits(const char* p, const char* end, int most) {
 template <int kMostDigits, uint8_t kLetters, bool kTailIsOne>
 struct LlamaLike {
   static const char* next(const char* p, const char* end) {
-    // Most pieces are words, and most words are ASCII.
-    if (*p == ' ' && p + 1 < end && is_ascii_letter(p[1])) {
-      const char* q = ascii_letters(p + 2, end);
-      return q == end || static_cast<uint8_t>(*q) < 0x80 ? q : word_run<kLetters>(q, end);
-    }
+    // Most pieces are words.
+    if (*p == ' ' && p + 1 < end && is_ascii_letter(p[1])) return word_run<kLetters>(p + 2, end);
     if (*p == '\'')
       if (int n = contraction(p, end, true)) return p + n;
     Char c = char_at(p);
