@@ -21,7 +21,7 @@ std::vector<int32_t> special_marks(const text::ToolFormat& format, const text::T
   std::vector<int32_t> out;
   for (std::string_view mark : text::marks_of(format))
     for (size_t a = 0; a < mark.size(); ++a) {
-      if (mark[a] != '<' && mark[a] != '[') continue;
+      if ((mark[a] & 0xC0) == 0x80) continue;  // inside of a character
       for (size_t n = 3; a + n <= mark.size(); ++n)
         if (auto id = tokenizer.id(mark.substr(a, n)); id && tokenizer.is_special(*id)) out.push_back(*id);
     }
@@ -135,13 +135,7 @@ void prepare_chat(const App& app, const TextService& service, text::ChatInput in
     g.speech = {format, calls ? asked.tools : Json(), open, new_id("call")};
     g.request.shown_token_ids = special_marks(*format, tokenizer);
   }
-  const bool forced = calls && text::has_tool_grammar(*format);
-  if (g.form && calls && !forced)
-    refuse(g.form->field,
-           fmt::format("'{}' together with 'tools' is not supported for calls in the form of this model ('{}')",
-                       g.form->field, format->name),
-           400, "unsupported_field");
-  if (forced) {
+  if (calls) {
     g.form = tool_form(*format, asked, open, g.form);
     return;
   }
@@ -151,9 +145,6 @@ void prepare_chat(const App& app, const TextService& service, text::ChatInput in
       return text::after_reasoning(make(trie), *format, open, trie);
     };
   }
-  if (calls && asked.choice.kind != text::ToolChoice::Kind::automatic)
-    refuse("tool_choice", fmt::format("calls in the form of this model ('{}') cannot be forced", format->name), 400,
-           "unsupported_value");
 }
 
 SpeechReader::SpeechReader(const Speech& speech, int choice) {

@@ -56,34 +56,57 @@ bool read_object(const Json& call, std::vector<ToolCall>& calls) {
   return true;
 }
 
-// What a tool's schema says of a parameter; null: nothing.
-Json parameter_schema(const Json& tools, std::string_view tool, std::string_view parameter) {
+// The schema of a tool's arguments; null: it says nothing.
+Json schema_of(const Json& tools, std::string_view tool) {
   if (!tools.is_array()) return nullptr;
   for (const Json& t : tools) {
     if (!t.is_object()) continue;
     const Json& f = function_of(t);
-    if (!f.is_object() || f.value("name", Json()) != tool) continue;
-    auto p = f.find("parameters");
-    if (p == f.end() || !p->is_object() || !p->contains("properties")) return nullptr;
-    const Json& all = (*p)["properties"];
-    auto s = all.find(std::string(parameter));
-    return s == all.end() ? Json() : *s;
+    if (f.is_object() && f.value("name", Json()) == tool) return f.value("parameters", Json());
   }
   return nullptr;
 }
 
-bool takes_string(const Json& schema) {
+enum Kind : unsigned { kText = 1, kNull = 2, kOther = 4 };
+
+unsigned kind_of_value(const Json& v) { return v.is_string() ? kText : v.is_null() ? kNull : kOther; }
+
+// The kinds of values that a schema takes. It is the tool's author's: a `$ref` is followed inside of `root`.
+unsigned kinds_of(const Json& root, const Json& schema, int depth = 0) {
+  if (!schema.is_object() || depth > 8) return kOther;
+  if (auto ref = schema.find("$ref"); ref != schema.end()) {
+    if (!ref->is_string() || !ref->get_ref<const std::string&>().starts_with("#/")) return kOther;
+    try {
+      return kinds_of(root, root.at(Json::json_pointer(ref->get_ref<const std::string&>().substr(1))), depth + 1);
+    } catch (const Json::exception&) {
+      return kOther;
+    }
+  }
+  if (auto value = schema.find("const"); value != schema.end()) return kind_of_value(*value);
+  if (auto values = schema.find("enum"); values != schema.end() && values->is_array()) {
+    unsigned all = 0;
+    for (const Json& v : *values) all |= kind_of_value(v);
+    return all;
+  }
+  for (const char* key : {"anyOf", "oneOf", "allOf"})
+    if (auto ways = schema.find(key); ways != schema.end() && ways->is_array()) {
+      unsigned all = 0;
+      if (ways->empty() || (key == std::string_view("allOf") && ways->size() > 1)) all = kOther;
+      for (const Json& w : *ways) all |= kinds_of(root, w, depth + 1);
+      return all;
+    }
   auto type = schema.find("type");
-  if (type == schema.end()) return false;
-  if (type->is_string()) return *type == "string";
-  return type->is_array() && std::find(type->begin(), type->end(), "string") != type->end();
+  if (type == schema.end()) return kOther;
+  unsigned all = 0;
+  for (const Json& t : type->is_array() ? *type : Json::array({*type}))
+    all |= t == "string" ? kText : t == "null" ? kNull : kOther;
+  return all;
 }
 
 bool read_python_value(std::string_view text, Json& out);
 
-// A value written as bare text: text where the schema wants it, else what it reads as.
-Json typed(std::string_view text, const Json& schema, bool text_for_sure = false) {
-  if (text_for_sure || (schema.is_object() && takes_string(schema))) return std::string(text);
+// A value that is written as JSON, or nearly so; else it is text.
+Json typed(std::string_view text) {
   const std::string_view bare = trim(text);
   if (bare == "True" || bare == "False") return bare == "True";
   if (bare == "None") return nullptr;
@@ -91,6 +114,13 @@ Json typed(std::string_view text, const Json& schema, bool text_for_sure = false
   Json value;
   if ((bare.starts_with('[') || bare.starts_with('{')) && read_python_value(bare, value)) return value;
   return std::string(text);
+}
+
+// A value written as bare text where the schema wants it.
+Json typed(std::string_view text, const Json& schema, std::string_view parameter) {
+  const BareText bare = bare_text(schema, parameter);
+  if (!bare.text) return typed(text);
+  return bare.null && text == "null" ? Json() : Json(std::string(text));
 }
 
 // Takes text up to `mark` off `in`; false: it is not there.
@@ -102,10 +132,9 @@ bool cut(std::string_view& in, std::string_view mark, std::string_view& before) 
   return true;
 }
 
-// One line break right inside of the marks belongs to them.
-std::string_view unwrap(std::string_view v) {
-  if (v.starts_with('\n')) v.remove_prefix(1);
-  if (v.ends_with('\n')) v.remove_suffix(1);
+std::string_view unwrap(std::string_view v, std::string_view around) {
+  if (v.starts_with(around)) v.remove_prefix(around.size());
+  if (v.ends_with(around)) v.remove_suffix(around.size());
   return v;
 }
 
@@ -116,15 +145,16 @@ bool finish(std::string_view name, const Json& arguments, std::vector<ToolCall>&
 }
 
 // NAME> then <parameter=K>V</parameter>..., or the arguments as one JSON object.
-bool read_parameters(std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
+bool read_parameters(const ToolFormat& format, std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
   std::string_view name, key, value;
   if (!cut(text, ">", name)) return false;
   name = trim(name);
   if (trim(text).starts_with('{')) return read_json_calls(name, trim(text), calls);
+  const Json schema = schema_of(tools, name);
   Json arguments = Json::object();
   while (cut(text, "<parameter=", value)) {
     if (!cut(text, ">", key) || !cut(text, "</parameter>", value)) return false;
-    arguments[std::string(trim(key))] = typed(unwrap(value), parameter_schema(tools, name, trim(key)));
+    arguments[std::string(trim(key))] = typed(unwrap(value, format.around_value), schema, trim(key));
   }
   return finish(name, arguments, calls);
 }
@@ -133,27 +163,30 @@ bool read_parameters(std::string_view text, const Json& tools, std::vector<ToolC
 bool read_arg_keys(std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
   const std::string_view name = trim(text.substr(0, text.find("<arg_key>")));
   if (name.find_first_of("<>{}\"\n") != std::string_view::npos) return false;
+  const Json schema = schema_of(tools, name);
   Json arguments = Json::object();
   std::string_view key, value;
   while (cut(text, "<arg_key>", value)) {
     if (!cut(text, "</arg_key>", key) || !cut(text, "<arg_value>", value) || !cut(text, "</arg_value>", value))
       return false;
-    arguments[std::string(trim(key))] = typed(value, parameter_schema(tools, name, trim(key)));
+    arguments[std::string(trim(key))] = typed(value, schema, trim(key));
   }
   return finish(name, arguments, calls);
 }
 
-// NAME"> then <parameter name="K">V</parameter>..., the marks perhaps with a prefix, K perhaps followed by
-// string="true".
-bool read_invoke(std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
+// NAME"> then <parameter name="K">V</parameter>..., K perhaps followed by string="true" or "false".
+bool read_invoke(const ToolFormat& format, std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
   std::string_view name, key, attributes, value;
   if (!cut(text, "\"", name) || !cut(text, ">", value)) return false;
+  const Json schema = schema_of(tools, name);
   Json arguments = Json::object();
   while (cut(text, "parameter name=\"", value)) {
-    if (!cut(text, "\"", key) || !cut(text, ">", attributes) || !cut(text, "parameter>", value)) return false;
-    value = value.substr(0, value.rfind("</"));
-    const bool is_text = attributes.find("string=\"true\"") != std::string_view::npos;
-    arguments[std::string(key)] = typed(is_text ? value : unwrap(value), parameter_schema(tools, name, key), is_text);
+    if (!cut(text, "\"", key) || !cut(text, ">", attributes) || !cut(text, argument_end(format), value)) return false;
+    Json& out = arguments[std::string(key)];
+    if (attributes.find("string=\"true\"") != std::string_view::npos)
+      out = std::string(value);
+    else
+      out = attributes.find("string=\"false\"") != std::string_view::npos ? typed(value) : typed(value, schema, key);
   }
   return finish(name, arguments, calls);
 }
@@ -190,7 +223,7 @@ class ValueReader {
     if (take("{")) return map(out, depth);
     const std::string text = word();
     if (text.empty()) return false;
-    out = typed(text, nullptr);
+    out = typed(text);
     return true;
   }
   // KEY SEPARATOR VALUE, ... up to `end`.
@@ -203,8 +236,9 @@ class ValueReader {
         if (!value(key, depth + 1) || !key.is_string()) return false;
       } else {
         key = word();
+        if (key.get<std::string>().empty()) return false;
       }
-      if (key.get<std::string>().empty() || !take(separator) || !value(v, depth + 1)) return false;
+      if (!take(separator) || !value(v, depth + 1)) return false;
       out[key.get<std::string>()] = v;
     } while (take(","));
     return take(end);
@@ -305,14 +339,15 @@ bool read_json_calls(std::string_view header, std::string_view json, std::vector
   return !found.empty();
 }
 
-bool read_tagged_calls(ToolFormat::Body body, std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
-  switch (body) {
+bool read_tagged_calls(const ToolFormat& format, std::string_view text, const Json& tools,
+                       std::vector<ToolCall>& calls) {
+  switch (format.body) {
     case ToolFormat::Body::parameters:
-      return read_parameters(text, tools, calls);
+      return read_parameters(format, text, tools, calls);
     case ToolFormat::Body::arg_keys:
       return read_arg_keys(text, tools, calls);
     case ToolFormat::Body::invoke:
-      return read_invoke(text, tools, calls);
+      return read_invoke(format, text, tools, calls);
     case ToolFormat::Body::gemma:
       return read_gemma(text, calls);
     case ToolFormat::Body::python:
@@ -322,6 +357,31 @@ bool read_tagged_calls(ToolFormat::Body body, std::string_view text, const Json&
       break;
   }
   return false;
+}
+
+std::string_view argument_end(const ToolFormat& format) {
+  switch (format.body) {
+    case ToolFormat::Body::parameters:
+      return "</parameter>";
+    case ToolFormat::Body::arg_keys:
+      return "</arg_value>";
+    case ToolFormat::Body::invoke:
+      return format.says_type ? "</｜DSML｜parameter>" : "</parameter>";
+    case ToolFormat::Body::gemma:
+      return "<|\"|>";
+    default:
+      return "";
+  }
+}
+
+BareText bare_text(const Json& parameters, std::string_view parameter) {
+  if (!parameters.is_object()) return {};
+  auto all = parameters.find("properties");
+  if (all == parameters.end() || !all->is_object()) return {};
+  auto schema = all->find(std::string(parameter));
+  if (schema == all->end()) return {};
+  const unsigned kinds = kinds_of(parameters, *schema);
+  return {(kinds & kText) && !(kinds & kOther), (kinds & kNull) != 0};
 }
 
 }  // namespace tenon::text

@@ -13,6 +13,17 @@ namespace tenon::text {
 bool read_json_calls(std::string_view header, std::string_view json, std::vector<ToolCall>& calls);
 
 // Bodies whose arguments are no JSON; their values become what the tool's schema says, else what they look like.
-bool read_tagged_calls(ToolFormat::Body body, std::string_view text, const Json& tools, std::vector<ToolCall>& calls);
+bool read_tagged_calls(const ToolFormat& format, std::string_view text, const Json& tools,
+                       std::vector<ToolCall>& calls);
+
+// What stands behind a value (around a string, for gemma); empty: nothing particular.
+std::string_view argument_end(const ToolFormat& format);
+
+// Whether a parameter's values are written as bare text: where its schema takes strings alone, or strings and null,
+// which is then the word "null".
+struct BareText {
+  bool text = false, null = false;
+};
+BareText bare_text(const Json& parameters, std::string_view parameter);
 
 }  // namespace tenon::text

@@ -38,10 +38,9 @@ std::vector<std::string_view> marks_of(const ToolFormat& f) {
   all.insert(all.end(), f.dropped.begin(), f.dropped.end());
   for (std::string_view m : {f.end, f.before_name, f.before_arguments, f.after_arguments, f.think_begin, f.think_end})
     if (!m.empty()) all.push_back(m);
-  // Those between arguments.
-  if (f.body == ToolFormat::Body::arg_keys)
-    all.insert(all.end(), {"<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"});
-  if (f.body == ToolFormat::Body::gemma) all.push_back("<|\"|>");
+  if (f.body == ToolFormat::Body::arg_keys) all.insert(all.end(), {"<arg_key>", "</arg_key>", "<arg_value>"});
+  if (f.body == ToolFormat::Body::invoke && f.says_type) all.push_back("<｜DSML｜parameter name=\"");
+  if (!argument_end(f).empty()) all.push_back(argument_end(f));
   return all;
 }
 
@@ -262,8 +261,7 @@ ToolCallParser::Read ToolCallParser::read_tagged(bool last, std::vector<ToolCall
   const size_t end = pending_.find(format_.end, from);
   at_ = pending_.size();
   if (end == std::string::npos) return last || pending_.size() > kMostBody ? Read::bad : Read::more;
-  if (!read_tagged_calls(format_.body, std::string_view(pending_).substr(0, end), options_.tools, calls))
-    return Read::bad;
+  if (!read_tagged_calls(format_, std::string_view(pending_).substr(0, end), options_.tools, calls)) return Read::bad;
   pending_.erase(0, end + format_.end.size());
   return Read::done;
 }

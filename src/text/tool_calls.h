@@ -42,7 +42,11 @@ struct ToolFormat {
   // without arguments_key, name and arguments with texts around them.
   std::string_view arguments_key, name_key = "name";
   bool list = false;
-  bool section = false;  // the first two of `dropped` enclose all calls
+  bool section = false;           // two of `dropped` enclose all calls
+  bool wrap = false;              // the first two of `dropped` enclose each call
+  bool messages = false;          // harmony: an answer is a sequence of messages
+  std::string_view around_value;  // parameters: between a value and its marks
+  bool says_type = false;         // invoke: whether a value is bare text stands beside its name
   std::string_view before_name, before_arguments, after_arguments;
   std::string_view think_begin = "<think>", think_end = "</think>";
   bool think_anywhere = false;  // reasoning may come again

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "text/grammar/json_schema.h"
 #include "text/grammar/regular.h"
+#include "text/tool_bodies.h"
 
 namespace tenon::text {
 namespace {
@@ -17,6 +18,8 @@ using Id = Grammar::Id;
 
 constexpr uint64_t kSteps = 10'000'000;
 constexpr uint64_t kMostCalls = 16;
+constexpr std::string_view kStart = "<|start|>assistant", kFinal = "<|channel|>final<|message|>",
+                           kCommentary = "<|channel|>commentary<|message|>";
 
 class Builder {
  public:
@@ -26,7 +29,8 @@ class Builder {
 
   Grammar behind_reasoning(Grammar grammar) {
     g_ = std::move(grammar);
-    g_.set_root(g_.sequence({reasoning(), g_.root()}));
+    const Id answer = g_.root();
+    g_.set_root(g_.sequence({reasoning(), mark(format_.messages ? kFinal : ""), answer}));
     return std::move(g_);
   }
 
@@ -35,6 +39,11 @@ class Builder {
     if (answer) g_ = std::move(*answer);
     const Id said = g_.root();
     Id calls = all_calls();
+    if (format_.messages) {
+      const Id final = g_.sequence({mark(kFinal), answer ? said : message_text()});
+      g_.set_root(g_.sequence({reasoning(), automatic ? g_.choice({calls, final}) : calls}));
+      return std::move(g_);
+    }
     // An answer in a bare form is a call from its first brace on, or text.
     Id body = !automatic     ? g_.sequence({space(), calls})
               : answer       ? g_.choice({g_.sequence({space(), calls}), said})
@@ -95,12 +104,24 @@ class Builder {
     return g_.optional(g_.sequence({space(), g_.chars(set(" \n{").complement()), any_text()}));
   }
 
+  // Harmony's messages: what is thought and what is said on the way; each ends, and the next one has a header.
   Id reasoning() {
+    if (format_.messages) {
+      const Id said = g_.sequence({message_text(), mark(format_.think_end), mark(kStart)});
+      const Id message = g_.sequence({g_.choice({mark(format_.think_begin), mark(kCommentary)}), said});
+      return g_.sequence({options_.reasoning_open ? said : g_.sequence({}), g_.repeat(message, 0)});
+    }
     if (format_.think_end.empty()) return g_.sequence({});
     const Id inside = g_.sequence({text_without({format_.think_end}), mark(format_.think_end), space()});
     if (options_.reasoning_open) return inside;
     return g_.optional(g_.sequence({mark(format_.think_begin), inside}));
   }
+
+  Id message_text() {
+    return text_without({"<|start|>", "<|channel|>", "<|message|>", format_.think_end, format_.end, " to=functions."});
+  }
+
+  // --- one call, between its marks ---
 
   Id call(const Json& tool, const std::string& where) {
     const Json& f = function_of(tool);
@@ -108,7 +129,47 @@ class Builder {
     Json schema = f.value("parameters", Json());
     if (!schema.is_object() || schema.empty()) schema = {{"type", "object"}, {"properties", Json::object()}};
     if (!schema.contains("type")) schema["type"] = "object";
-    const Id arguments = grammar::add_json_schema(g_, schema, {}, where);
+    grammar::JsonOptions json;
+    if (format_.body != ToolFormat::Body::json)
+      for (std::string_view m : {format_.end, argument_end(format_)})
+        if (!m.empty()) json.never.push_back(m);
+    switch (format_.body) {
+      case ToolFormat::Body::json:
+        return json_call(name, grammar::add_json_schema(g_, schema, json, where));
+      case ToolFormat::Body::parameters:
+        return parameters_call(name, schema, json, where);
+      case ToolFormat::Body::arg_keys:
+        return arg_keys_call(name, schema, json, where);
+      case ToolFormat::Body::invoke:
+        return invoke_call(name, schema, json, where);
+      case ToolFormat::Body::gemma:
+        json.notation = grammar::Notation::gemma;
+        json.whitespace = false;
+        json.quote = mark(argument_end(format_));
+        return g_.sequence({g_.text("call:" + name), grammar::add_json_schema(g_, schema, json, where)});
+      case ToolFormat::Body::python: {
+        json.notation = grammar::Notation::python;
+        const grammar::MembersForm form{g_.text("("), g_.text(", "), g_.text(")"),
+                                        [&](Id key, Id value, bool) {
+                                          return g_.sequence({key, g_.text("="), value});
+                                        },
+                                        nullptr};
+        return g_.sequence({g_.text(name), grammar::add_members(g_, schema, form, json, where)});
+      }
+      case ToolFormat::Body::none:
+        break;
+    }
+    fail(ErrorCode::internal, "no form of calls");
+  }
+
+  Id json_call(const std::string& name, Id arguments) {
+    if (format_.messages) {
+      const Id json = g_.sequence({mark("<|channel|>commentary "), g_.optional(mark("<|constrain|>")),
+                                   mark("json<|message|>"), arguments, g_.optional(mark(format_.end))});
+      const Id header = g_.sequence({mark("<|channel|>commentary to=functions."), g_.text(name),
+                                     mark(format_.before_arguments), arguments, g_.optional(mark(format_.end))});
+      return g_.choice({header, g_.sequence({mark(" to=functions."), g_.text(name), json})});
+    }
     if (format_.arguments_key.empty())
       return g_.sequence({mark(format_.before_name), g_.text(name), mark(format_.before_arguments), arguments,
                           mark(format_.after_arguments)});
@@ -116,6 +177,53 @@ class Builder {
         fmt::format("{{\"{}\": {}, \"{}\": ", format_.name_key, Json(name).dump(), format_.arguments_key);
     return g_.sequence({g_.text(head), arguments, g_.text("}")});
   }
+
+  // Members one behind another; which values are bare text is the parser's decision.
+  grammar::MembersForm members_form(const Json& schema, std::string_view begin, std::string_view between) {
+    return {g_.text(begin), g_.text(between), g_.text(""), nullptr,
+            [&schema](std::string_view name) { return bare_text(schema, name).text; }};
+  }
+
+  Id parameters_call(const std::string& name, const Json& schema, const grammar::JsonOptions& json,
+                     const std::string& where) {
+    if (!format_.before_arguments.empty()) return json_call(name, grammar::add_json_schema(g_, schema, json, where));
+    grammar::MembersForm form = members_form(schema, "\n", "");
+    form.member = [&](Id key, Id value, bool) {
+      return g_.sequence({mark("<parameter="), key, g_.text(">"), g_.text(format_.around_value), value,
+                          g_.text(format_.around_value), mark("</parameter>"), g_.text("\n")});
+    };
+    return g_.sequence({g_.text(name), g_.text(">"), grammar::add_members(g_, schema, form, json, where)});
+  }
+
+  Id arg_keys_call(const std::string& name, const Json& schema, const grammar::JsonOptions& json,
+                   const std::string& where) {
+    grammar::MembersForm form = members_form(schema, "", "");
+    const Id line = g_.optional(g_.text("\n"));
+    form.member = [&](Id key, Id value, bool) {
+      return g_.sequence(
+          {line, mark("<arg_key>"), key, mark("</arg_key>"), line, mark("<arg_value>"), value, mark("</arg_value>")});
+    };
+    return g_.sequence({g_.text(name), grammar::add_members(g_, schema, form, json, where), line});
+  }
+
+  Id invoke_call(const std::string& name, const Json& schema, const grammar::JsonOptions& json,
+                 const std::string& where) {
+    grammar::MembersForm form = members_form(schema, "\n", "");
+    const std::string_view end = argument_end(format_);
+    const std::string begin = "<" + std::string(end.substr(2, end.size() - 3)) + " name=\"";
+    form.member = [&, says_type = format_.says_type](Id key, Id value, bool text) {
+      const std::string_view type = !says_type ? "\">" : text ? "\" string=\"true\">" : "\" string=\"false\">";
+      return g_.sequence({mark(begin), key, g_.text(type), value, mark(end), g_.text("\n")});
+    };
+    if (format_.says_type)
+      form.is_text = [&schema](std::string_view parameter) {
+        const BareText t = bare_text(schema, parameter);
+        return t.text && !t.null;
+      };
+    return g_.sequence({g_.text(name), g_.text("\">"), grammar::add_members(g_, schema, form, json, where)});
+  }
+
+  // --- all calls ---
 
   Id all_calls() {
     std::vector<Id> any;
@@ -130,23 +238,32 @@ class Builder {
     const Grammar::Rule rule = g_.add_rule("call");
     g_.define(rule, g_.choice(any));
     const Id one = g_.call(rule);
+    if (format_.messages) return one;
     const uint64_t more = options_.parallel ? kMostCalls - 1 : 0;
     const Id begin = format_.begin.empty() || format_.bare ? g_.sequence({}) : mark(format_.begin.front());
     const Id end = mark(format_.end);
-    Id all;
-    if (format_.list) {
-      all = g_.sequence(
-          {begin, g_.text("["), one, g_.repeat(g_.sequence({g_.text(", "), one}), 0, more), g_.text("]"), end});
-    } else {
-      // Line breaks are where the templates have them.
-      const Id line = g_.optional(g_.text("\n"));
-      const Id marked = format_.arguments_key.empty() || format_.bare ? g_.sequence({begin, one, end})
-                                                                      : g_.sequence({begin, line, one, line, end});
-      const Id between = g_.text(format_.bare ? "; " : "\n");
-      const Id next = format_.bare ? g_.sequence({between, marked}) : g_.sequence({g_.optional(between), marked});
-      all = g_.sequence({marked, g_.repeat(next, 0, more)});
-    }
-    return format_.section ? g_.sequence({mark(format_.dropped[0]), all, mark(format_.dropped[1])}) : all;
+    if (format_.list)
+      return in_section(g_.sequence(
+          {begin, g_.text("["), one, g_.repeat(g_.sequence({g_.text(", "), one}), 0, more), g_.text("]"), end}));
+    // Line breaks are where the templates have them.
+    const Id line = g_.optional(g_.text("\n"));
+    const bool lines = !format_.arguments_key.empty() && !format_.bare;
+    Id marked = lines ? g_.sequence({begin, line, one, line, end}) : g_.sequence({begin, one, end});
+    if (format_.wrap)
+      marked = g_.sequence({g_.optional(g_.sequence({mark(format_.dropped[0]), line})), marked,
+                            g_.optional(g_.sequence({line, mark(format_.dropped[1])}))});
+    const Id between = format_.bare ? g_.text("; ") : line;
+    return in_section(g_.sequence({marked, g_.repeat(g_.sequence({between, marked}), 0, more)}));
+  }
+
+  // Between the first two marks that are dropped, or the next two.
+  Id in_section(Id calls) {
+    if (!format_.section) return calls;
+    const Id line = g_.optional(g_.text("\n"));
+    std::vector<Id> ways;
+    for (size_t i = 0; i + 1 < format_.dropped.size(); i += 2)
+      ways.push_back(g_.sequence({mark(format_.dropped[i]), line, calls, line, mark(format_.dropped[i + 1])}));
+    return g_.choice(ways);
   }
 
   const ToolFormat& format_;
@@ -158,7 +275,7 @@ class Builder {
 
 }  // namespace
 
-bool has_tool_grammar(const ToolFormat& f) { return f.body == ToolFormat::Body::json && f.name != "harmony"; }
+bool has_tool_grammar(const ToolFormat& f) { return f.body != ToolFormat::Body::none; }
 
 grammar::Grammar tool_grammar(const ToolFormat& format, const Json& tools, const ToolGrammarOptions& options,
                               const grammar::TokenTrie& trie, std::optional<Grammar> answer) {

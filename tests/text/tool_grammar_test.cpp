@@ -22,6 +22,23 @@ const Json kTools = Json::parse(R"([
     "additionalProperties": false}}},
   {"type": "function", "function": {"name": "now"}}])");
 
+// Strings and what is none, in every way that schemas say so.
+const Json kRich = Json::parse(R"([
+  {"type": "function", "function": {"name": "edit", "parameters": {"type": "object",
+    "required": ["text", "mode", "maybe", "colour", "either", "count", "lines"],
+    "properties": {
+      "text": {"type": "string"},
+      "mode": {"enum": ["<a>", "b\n", "</parameter>"]},
+      "maybe": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]},
+      "colour": {"$ref": "#/$defs/colour"},
+      "either": {"type": ["string", "integer"], "maxLength": 2},
+      "count": {"type": "number", "minimum": -2, "maximum": 3},
+      "lines": {"type": "array", "maxItems": 2, "items": {"type": "string", "maxLength": 3}},
+      "where": {"type": "object", "properties": {"x": {"type": "boolean"}, "a b": {"type": "null"}},
+                "required": ["x", "a b"], "additionalProperties": false}},
+    "$defs": {"colour": {"type": "string", "enum": ["red", "blue"]}},
+    "additionalProperties": false}}}])");
+
 // Bytes, some words, and the marks of a form: as special tokens, or in bytes alone.
 std::shared_ptr<const TokenTrie> trie_for(const ToolFormat& f, bool special) {
   std::vector<std::string> spellings(256);
@@ -69,6 +86,87 @@ void check(const Json& arguments, const std::string& name) {
   EXPECT_EQ(arguments.size(), 2u) << arguments;
   EXPECT_TRUE(arguments["city"].is_string());
   EXPECT_TRUE(arguments["days"].is_number_integer() && arguments["days"] >= 1 && arguments["days"] <= 9) << arguments;
+}
+
+void check_rich(const Json& a) {
+  EXPECT_TRUE(a["text"].is_string()) << a;
+  EXPECT_TRUE(a["mode"] == "<a>" || a["mode"] == "b\n" || a["mode"] == "</parameter>") << a;
+  EXPECT_TRUE(a["maybe"].is_null() || a["maybe"].is_string()) << a;
+  EXPECT_TRUE(a["colour"] == "red" || a["colour"] == "blue") << a;
+  EXPECT_TRUE(a["either"].is_string() || a["either"].is_number_integer()) << a;
+  EXPECT_TRUE(a["count"].is_number() && a["count"] >= -2 && a["count"] <= 3) << a;
+  EXPECT_TRUE(a["lines"].is_array() && a["lines"].size() <= 2) << a;
+  for (const Json& line : a["lines"]) EXPECT_TRUE(line.is_string()) << a;
+  EXPECT_TRUE(!a.contains("where") ||
+              (a["where"]["x"].is_boolean() && a["where"]["a b"].is_null() && a["where"].size() == 2))
+      << a;
+  EXPECT_EQ(a.size(), a.contains("where") ? 8u : 7u) << a;
+}
+
+// Values of every kind come back from every form as their schema wants them, whatever is in the strings.
+TEST(ToolGrammar, ValuesKeepTheirTypes) {
+  for (const ToolFormat& f : tool_formats()) {
+    if (!has_tool_grammar(f)) continue;
+    SCOPED_TRACE(f.name);
+    auto trie = trie_for(f, true);
+    auto c = Constraint::compile(tool_grammar(f, kRich, {.choice = {ToolChoice::Kind::required, ""}}, *trie), trie);
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+      const std::string text = sample(c, seed);
+      ToolCallParser p(f, {.tools = kRich});
+      OutputDelta out = p.push(text);
+      out += p.finish();
+      EXPECT_GE(out.calls.size(), 1u) << text;
+      for (const ToolCall& call : out.calls) check_rich(Json::parse(call.arguments));
+      if (::testing::Test::HasFailure()) FAIL() << text;
+    }
+  }
+}
+
+// Harmony's marks are tokens of which its headers are made.
+TEST(ToolGrammar, HarmonyIsASequenceOfMessages) {
+  const ToolFormat& f = *tool_format_named("harmony");
+  std::vector<std::string> spellings(256);
+  for (size_t b = 0; b < 256; ++b) spellings[b] = std::string(1, static_cast<char>(b));
+  for (const char* m : {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>", "<|return|>"})
+    spellings.push_back(grammar::special_spelling(m));
+  const auto end = static_cast<int32_t>(spellings.size() - 1);
+  auto trie = std::make_shared<const TokenTrie>(spellings, std::vector<int32_t>{end});
+  auto accepts = [&](const ToolGrammarOptions& options, std::string_view text) {
+    auto c = Constraint::compile(tool_grammar(f, kTools, options, *trie), trie);
+    ConstraintState state(c);
+    while (!text.empty()) {
+      size_t n = text.size();
+      while (n > 0 && !trie->has_special(text.substr(0, n))) --n;
+      const int32_t token = n > 0 ? trie->longest_prefix(grammar::special_spelling(text.substr(0, n)))
+                                  : static_cast<uint8_t>(text.front());
+      if (!state.accept(token)) return false;
+      text.remove_prefix(std::max<size_t>(n, 1));
+    }
+    return state.can_end();
+  };
+  const std::string thought = "<|channel|>analysis<|message|>so <so><|end|><|start|>assistant";
+  const std::string said = "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant";
+  const std::string call = "<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}";
+  EXPECT_TRUE(accepts({}, thought + "<|channel|>final<|message|>Yes"));
+  EXPECT_TRUE(accepts({}, thought + said + call));
+  EXPECT_TRUE(accepts({}, call));
+  EXPECT_TRUE(accepts({}, " to=functions.now<|channel|>commentary json<|message|>{}"));
+  EXPECT_TRUE(accepts({.reasoning_open = true}, "so<|end|><|start|>assistant" + call));
+  EXPECT_FALSE(accepts({}, thought));
+  EXPECT_FALSE(accepts({}, "Yes"));
+  EXPECT_FALSE(accepts({}, "<|channel|>commentary to=functions.later <|constrain|>json<|message|>{}"));
+  EXPECT_FALSE(accepts({}, "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{}"));
+  const ToolGrammarOptions required{.choice = {ToolChoice::Kind::required, ""}};
+  EXPECT_TRUE(accepts(required, thought + call));
+  EXPECT_FALSE(accepts(required, thought + "<|channel|>final<|message|>Yes"));
+
+  grammar::Grammar answer;
+  answer.set_root(answer.text("42"));
+  auto c = Constraint::compile(after_reasoning(std::move(answer), f, false, *trie), trie);
+  ToolCallParser p(f, {});
+  OutputDelta out = p.push(sample(c, 1));
+  out += p.finish();
+  EXPECT_EQ(out.content, "42");
 }
 
 // With a form for answers, what is no call keeps that form.
@@ -120,7 +218,7 @@ TEST(ToolGrammar, CallsAreWellFormed) {
           out += p.finish();
           if (kind != ToolChoice::Kind::automatic) {
             EXPECT_GE(out.calls.size(), 1u) << text;
-            EXPECT_EQ(out.content, "") << text;
+            EXPECT_TRUE(out.content.empty() || f.messages) << text;  // harmony says something on the way
           }
           const bool named = kind == ToolChoice::Kind::named;
           EXPECT_TRUE(!named || out.calls.size() == 1) << text;

@@ -19,6 +19,7 @@ using Written = text::grammar::Spelling;
 
 constexpr uint64_t kSteps = 30'000'000;
 constexpr uint64_t kUnrolledLength = 2'000;  // bounds on the length of strings that have a pattern too
+constexpr uint64_t kUnrolledMarks = 256;     // bounds where some texts may not occur
 constexpr size_t kUniqueValues = 6;
 constexpr size_t kMostVariants = 500;
 constexpr uint32_t kMostStates = 20'000, kMostListedStates = 100'000;
@@ -29,6 +30,13 @@ class SchemaBuilder {
       : g_(g), meter_(kSteps), document_(root, where, meter_), options_(options) {}
 
   Id root() { return value(document_.root()); }
+  Id members_of_root(const MembersForm& form) {
+    form_ = &form;
+    MergedSchema m;
+    m.pointer = document_.root().pointer;
+    document_.merge_into(m, document_.root());
+    return arguments(m);
+  }
   Id any_object() {
     any_value();
     return g_.call(*any_object_);
@@ -62,36 +70,71 @@ class SchemaBuilder {
   }
   Id colon() { return options_.whitespace ? g_.sequence({g_.text(":"), g_.optional(g_.text(" "))}) : g_.text(":"); }
   Id comma() { return g_.sequence({g_.text(","), space()}); }
-  static std::string between_quotes(const Json& text) {
-    std::string spelled = text.dump();
-    return spelled.substr(1, spelled.size() - 2);
+  bool gemma() const { return options_.notation == Notation::gemma; }
+  Written written() const { return gemma() ? Written::plain : Written::json; }
+  // What stands between the quotes.
+  std::string spelled(const Json& text) const {
+    if (gemma()) return text.get<std::string>();
+    std::string out = text.dump();
+    return out.substr(1, out.size() - 2);
   }
-  Id key(const std::string& name) { return g_.sequence({g_.text(Json(name).dump()), colon()}); }
+  Id quoted(const Dfa& text) {
+    if (gemma()) return g_.sequence({options_.quote, g_.terminal(text), options_.quote});
+    return g_.terminal(enclose(text, '"', '"'));
+  }
+  Id key(const std::string& name) {
+    const Id k = !gemma()        ? g_.text(Json(name).dump())
+                 : is_bare(name) ? g_.text(name)
+                                 : g_.sequence({options_.quote, g_.text(name), options_.quote});
+    return g_.sequence({k, colon()});
+  }
+  static bool letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+  // A name that stands without quotes.
+  static bool is_bare(std::string_view name) {
+    return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {
+      return letter(c) || std::isdigit(static_cast<unsigned char>(c)) || c == '-' || c == '.';
+    });
+  }
 
   Dfa content(Id id, Written spelling, bool search) {
     const RegularLimits limits{.dfa_states = kMostStates};
     return search ? regular_search(g_, id, spelling, limits, meter_) : regular(g_, id, spelling, limits, meter_);
   }
-  Dfa any_content() { return content(g_.repeat(g_.chars(CharRanges::all()), 0), Written::json, false); }
+  Dfa any_content() { return permitted(content(g_.repeat(g_.chars(CharRanges::all()), 0), written(), false)); }
   Dfa both(const Dfa& a, const Dfa& b) { return combine(a, b, Combine::both, kMostStates, meter_); }
   Dfa without(const Dfa& a, const Dfa& b) { return combine(a, b, Combine::first_only, kMostStates, meter_); }
 
-  Dfa free_string(uint64_t min, uint64_t max) {
-    Id one = g_.chars(CharRanges::all());
-    Dfa c = content(one, Written::json_free, false);
+  // What holds none of the texts that may not occur.
+  Dfa permitted(const Dfa& texts) {
+    if (options_.never.empty()) return texts;
+    std::vector<Id> never;
+    for (std::string_view t : options_.never) never.push_back(g_.text(t));
+    return without(texts, content(g_.choice(std::move(never)), Written::plain, true));
+  }
+
+  Dfa free_text(uint64_t min, uint64_t max, Written spelling) {
     if (min >= Dfa::kNoLimit) fail(ErrorCode::invalid_argument, "a string of at least {} characters", min);
-    return enclose(
-        repeat_counted(c, static_cast<uint32_t>(min), static_cast<uint32_t>(std::min<uint64_t>(max, Dfa::kNoLimit))),
-        '"', '"');
+    CharRanges characters = CharRanges::all();
+    const bool counted = min > 0 || max < Dfa::kNoLimit;
+    if (!options_.never.empty()) {
+      if (!counted || (max <= kUnrolledMarks && max >= min))
+        return permitted(content(g_.repeat(g_.chars(characters), min, counted ? max : kUnbounded), spelling, false));
+      // Counting automata cannot be combined: without the characters that those texts begin with.
+      CharRanges first;
+      for (std::string_view t : options_.never) first.add(static_cast<uint8_t>(t[0]), static_cast<uint8_t>(t[0]));
+      characters = first.complement();
+    }
+    return repeat_counted(content(g_.chars(characters), spelling, false), static_cast<uint32_t>(min),
+                          static_cast<uint32_t>(std::min<uint64_t>(max, Dfa::kNoLimit)));
   }
 
   // What a string schema asks of the text between the quotes; nullopt: nothing but its length.
-  std::optional<Dfa> string_content(const MergedSchema& m) {
+  std::optional<Dfa> string_content(const MergedSchema& m, Written spelling) {
     std::optional<Dfa> out;
     auto take = [&](Dfa d) { out = out ? both(*out, d) : std::move(d); };
     for (const auto& [pattern, pointer] : m.patterns)
       at(pointer, [&, &regex = pattern] {
-        take(content(add_regex(g_, regex), Written::json, true));
+        take(content(add_regex(g_, regex), spelling, true));
         return 0;
       });
     for (const std::string& format : m.formats) {
@@ -99,41 +142,49 @@ class SchemaBuilder {
       if (!pattern)
         unsupported(pointer_to(m.pointer, "format"), "format \"" + printable(format) + "\" cannot be enforced");
       at(m.pointer, [&] {
-        take(content(add_regex(g_, *pattern), Written::json, false));
+        take(content(add_regex(g_, *pattern), spelling, false));
         return 0;
       });
     }
     if (!out) return out;
+    out = permitted(*out);
     const bool bounded = m.max_length != ~uint64_t{0};
     if (m.min_length == 0 && !bounded) return out;
     at(m.pointer, [&] {
       if (std::max(m.min_length, bounded ? m.max_length : 0) > kUnrolledLength)
         fail(ErrorCode::unsupported, "a length beyond {} together with a pattern or format cannot be enforced",
              kUnrolledLength);
-      take(content(g_.repeat(g_.chars(CharRanges::all()), m.min_length, bounded ? m.max_length : kUnbounded),
-                   Written::json, false));
+      take(content(g_.repeat(g_.chars(CharRanges::all()), m.min_length, bounded ? m.max_length : kUnbounded), spelling,
+                   false));
       return 0;
     });
     return out;
   }
 
-  Dfa string(const MergedSchema& m) {
+  // The texts of a string schema: `spelling` as in string values, or plain.
+  Dfa string(const MergedSchema& m, Written spelling) {
     if (m.max_length < m.min_length) return {};
-    if (auto c = string_content(m)) return enclose(*c, '"', '"');
-    return at(m.pointer, [&] { return free_string(m.min_length, m.max_length); });
+    if (auto c = string_content(m, spelling)) return *c;
+    const Written free = spelling == Written::plain ? Written::plain : Written::json_free;
+    return at(m.pointer, [&] { return free_text(m.min_length, m.max_length, free); });
   }
 
   Id any_value() {
     if (any_) return g_.call(*any_);
     any_ = g_.add_rule("JSON value");
     any_object_ = g_.add_rule("JSON object");
-    Id str = g_.terminal(free_string(0, ~uint64_t{0}));
+    Id str = quoted(free_text(0, ~uint64_t{0}, gemma() ? Written::plain : Written::json_free));
     Id v = g_.call(*any_);
     Id member = g_.sequence({str, colon(), v});
     g_.define(*any_object_, list("{", member, "}", 0, kUnbounded));
     g_.define(*any_, g_.choice({g_.call(*any_object_), list("[", v, "]", 0, kUnbounded), str,
-                                g_.terminal(reals({}, meter_)), g_.text("true"), g_.text("false"), g_.text("null")}));
+                                g_.terminal(reals({}, meter_)), word(true), word(false), word(nullptr)}));
     return v;
+  }
+  Id word(const Json& constant) { return g_.text(word_of(constant)); }
+  std::string word_of(const Json& constant) const {
+    if (options_.notation != Notation::python) return constant.dump();
+    return constant.is_null() ? "None" : constant.get<bool>() ? "True" : "False";
   }
 
   // open, between min and max items, close.
@@ -214,41 +265,48 @@ class SchemaBuilder {
       key += fmt::format("{}", m.range.multiple);
     }
     auto it = scalars_.find(key);
-    if (it == scalars_.end()) it = scalars_.emplace(std::move(key), g_.terminal(scalar(m, type))).first;
+    if (it == scalars_.end()) it = scalars_.emplace(std::move(key), scalar(m, type)).first;
     return it->second;
   }
 
-  Dfa scalar(const MergedSchema& m, uint32_t type) {
-    return at(m.pointer, [&]() -> Dfa {
+  Id scalar(const MergedSchema& m, uint32_t type) {
+    return at(m.pointer, [&]() -> Id {
       switch (type) {
         case kString:
-          return string(m);
+          return quoted(string(m, written()));
         case kNumber:
-          return reals(m.range, meter_);
+          return g_.terminal(reals(m.range, meter_));
         case kInteger:
-          return integers(m.range, meter_);
+          return g_.terminal(integers(m.range, meter_));
         case kBoolean:
-          return combine(match_text("true"), match_text("false"), Combine::either, kMostStates, meter_);
+          return g_.terminal(
+              combine(match_text(word_of(true)), match_text(word_of(false)), Combine::either, kMostStates, meter_));
         default:
-          return match_text("null");
+          return word(nullptr);
       }
     });
   }
 
   Id variants(const MergedSchema& m) {
+    if (!m.plain() || m.groups.size() > 1) return each_way(m, [&](const MergedSchema& one) { return merged(one); });
+    const MergedSchema::Group& group = m.groups[0];
+    if (group.exclusive) require_exclusive(m, group);
+    std::vector<Id> ways;
+    for (const SchemaAt& way : group.ways) ways.push_back(value(way));
+    return g_.choice(ways);
+  }
+  // Each way of the first group, merged into what holds for all.
+  template <class F>
+  Id each_way(const MergedSchema& m, F&& of_one) {
     const MergedSchema::Group& group = m.groups[0];
     if (group.exclusive) require_exclusive(m, group);
     std::vector<Id> ways;
     for (const SchemaAt& way : group.ways) {
-      if (m.plain() && m.groups.size() == 1) {
-        ways.push_back(value(way));
-        continue;
-      }
       if (++variants_ > kMostVariants) unsupported(group.pointer, "too many combinations");
       MergedSchema one = m;
       one.groups.erase(one.groups.begin());
       document_.merge_into(one, way);
-      ways.push_back(merged(one));
+      ways.push_back(of_one(one));
     }
     return g_.choice(ways);
   }
@@ -283,34 +341,51 @@ class SchemaBuilder {
         unsupported(m.pointer, "enum or const of objects or arrays together with other keywords");
       if ((type & m.implied & kString) && !matches_string(m, v)) continue;
       if ((type & m.implied & kNumber) && !in_range(m.range, v)) continue;
-      ways.push_back(literal(v));
+      if (!holds_mark(v)) ways.push_back(literal(v));
     }
-    return g_.terminal(one_of(ways));
+    return gemma() ? g_.choice(std::move(ways)) : g_.terminal(one_of(std::move(ways)));
   }
   // Texts as one automaton, however many they are.
   Dfa one_of(std::vector<Id> texts) {
     return regular(g_, g_.choice(std::move(texts)), Written::plain, {.dfa_states = kMostListedStates}, meter_);
   }
-  bool matches_string(const MergedSchema& m, const Json& v) { return string(m).matches(v.dump()); }
+  bool matches_string(const MergedSchema& m, const Json& v) { return string(m, written()).matches(spelled(v)); }
   bool in_range(const NumberRange& range, const Json& v) {
     auto d = Decimal::parse(v.dump());
     if (!d) fail(ErrorCode::unsupported, "JSON schema: the number {} beside bounds cannot be enforced", v.dump());
     return contains(range, *d);
   }
 
+  // One of the texts that no string may hold is in it.
+  bool holds_mark(const Json& v) const {
+    if (v.is_structured()) return std::any_of(v.begin(), v.end(), [&](const Json& item) { return holds_mark(item); });
+    if (!v.is_string()) return false;
+    const std::string& text = v.get_ref<const std::string&>();
+    return std::any_of(options_.never.begin(), options_.never.end(),
+                       [&](std::string_view mark) { return text.find(mark) != std::string::npos; });
+  }
+
   // A constant, written as this schema's other values are.
-  Id literal(const Json& v) { return g_.text(options_.whitespace ? spaced(v) : v.dump()); }
-  std::string spaced(const Json& v) {
-    if (!v.is_structured()) return v.dump();
-    std::string out = v.is_array() ? "[" : "{";
-    bool first = true;
-    for (const auto& [k, item] : v.items()) {
-      if (!first) out += ", ";
-      first = false;
-      if (v.is_object()) out += Json(k).dump() + ": ";
-      out += spaced(item);
+  Id literal(const Json& v) {
+    if (v.is_string()) {
+      if (gemma()) return g_.sequence({options_.quote, g_.text(v.get<std::string>()), options_.quote});
+      return g_.text(v.dump());
     }
-    return out + (v.is_array() ? "]" : "}");
+    if (v.is_null() || v.is_boolean()) return word(v);
+    if (!v.is_structured()) return g_.text(v.dump());
+    std::vector<Id> parts{g_.text(v.is_array() ? "[" : "{")};
+    for (const auto& [k, item] : v.items()) {
+      if (parts.size() > 1) parts.push_back(g_.text(options_.whitespace ? ", " : ","));
+      if (v.is_object()) {
+        if (gemma())
+          parts.push_back(key(k));
+        else
+          parts.push_back(g_.text(Json(k).dump() + (options_.whitespace ? ": " : ":")));
+      }
+      parts.push_back(literal(item));
+    }
+    parts.push_back(g_.text(v.is_array() ? "]" : "}"));
+    return g_.sequence(std::move(parts));
   }
 
   // --- objects ---
@@ -363,19 +438,20 @@ class SchemaBuilder {
       if (n.values) {
         std::vector<Id> listed;
         for (const Json& v : *n.values)
-          if (v.is_string() && matches_string(n, v)) listed.push_back(g_.text(between_quotes(v)));
+          if (v.is_string() && matches_string(n, v)) listed.push_back(g_.text(spelled(v)));
         all = combine(all, one_of(std::move(listed)), Combine::both, kMostListedStates, meter_);
         continue;
       }
       n.max_length = std::min<uint64_t>(n.max_length, n.max_length == ~uint64_t{0} ? n.max_length : kUnrolledLength);
       if (n.patterns.empty() && n.formats.empty()) n.patterns.emplace_back("", s.pointer);
-      if (auto c = string_content(n)) all = both(all, *c);
+      if (auto c = string_content(n, written())) all = both(all, *c);
     }
     return all;
   }
 
   // Pairs whose keys are not declared: one way per patternProperty, one for the rest.
-  std::vector<Id> undeclared(const MergedSchema& m, const std::vector<std::string>& names) {
+  std::vector<Id> undeclared(const MergedSchema& m, const std::vector<std::string>& names,
+                             const MembersForm* form = nullptr) {
     std::vector<Id> ways;
     bool any = false, patterns = false;
     for (const auto& f : m.objects) {
@@ -386,14 +462,15 @@ class SchemaBuilder {
     if (!any && !patterns && !open) return ways;
     Dfa rest = names_allowed(m);
     std::vector<Id> declared;
-    for (const std::string& name : names) declared.push_back(g_.text(between_quotes(Json(name))));
+    for (const std::string& name : names) declared.push_back(g_.text(spelled(Json(name))));
     rest = combine(rest, one_of(std::move(declared)), Combine::first_only, kMostListedStates, meter_);
+    if (form) rest = both(rest, content(add_regex(g_, "[A-Za-z_][A-Za-z0-9_]*"), Written::plain, false));
     auto pair = [&](const Dfa& keys, const std::vector<SchemaAt>& schemas) {
       if (keys.empty()) return;
       for (const SchemaAt& s : schemas)
         if (s.schema->is_boolean() && !s.schema->get<bool>()) return;
       Id v = schemas.empty() ? any_value() : value(schemas);
-      ways.push_back(g_.sequence({g_.terminal(enclose(keys, '"', '"')), colon(), v}));
+      ways.push_back(form ? form->member(g_.terminal(keys), v, false) : g_.sequence({quoted(keys), colon(), v}));
     };
     if (patterns) {
       if (m.objects.size() > 1) unsupported(m.pointer, "patternProperties merged with other objects");
@@ -401,7 +478,7 @@ class SchemaBuilder {
       std::vector<Dfa> languages;
       for (const auto& [pattern, s] : f.patterns)
         languages.push_back(
-            at(s.pointer, [&, &regex = pattern] { return content(add_regex(g_, regex), Written::json, true); }));
+            at(s.pointer, [&, &regex = pattern] { return content(add_regex(g_, regex), written(), true); }));
       for (size_t i = 0; i < languages.size(); ++i) {
         for (size_t j = 0; j < i; ++j)
           if (!both(languages[i], languages[j]).empty())
@@ -423,10 +500,10 @@ class SchemaBuilder {
 
   bool name_permitted(const MergedSchema& m, const std::string& name) {
     if (m.names.empty()) return true;
-    return names_allowed(m).matches(between_quotes(Json(name)));
+    return names_allowed(m).matches(spelled(Json(name)));
   }
 
-  Id object(const MergedSchema& m) {
+  Id object(const MergedSchema& m, const MembersForm* form = nullptr) {
     const std::vector<std::string> names = names_of(m);
     std::vector<Property> properties;
     uint64_t needed = 0;
@@ -439,11 +516,10 @@ class SchemaBuilder {
           });
       if (forbidden && required) return g_.choice({});
       if (forbidden) continue;
-      Id v = schemas.empty() ? any_value() : value(schemas);
-      properties.push_back({name, g_.sequence({key(name), v}), required});
+      properties.push_back({name, form ? member(m, *form, name, schemas) : pair(name, schemas), required});
       needed += required;
     }
-    std::vector<Id> ways = undeclared(m, names);
+    std::vector<Id> ways = undeclared(m, names, form);
     uint64_t most = ways.empty() ? 0 : kUnbounded, least = 0;
     const bool optional = properties.size() > needed;
     if (m.max_properties != ~uint64_t{0}) {
@@ -459,29 +535,76 @@ class SchemaBuilder {
       least = m.min_properties - needed;
     }
     if (least > most || (some && most == 0 && properties.empty())) return g_.choice({});
-    return members(properties, ways.empty() ? std::nullopt : std::optional(g_.choice(ways)), least, most, some);
+    const Id other = g_.choice(ways);
+    if (form) return members(properties, other, least, most, some, form->begin, form->between, form->end);
+    return members(properties, other, least, most, some, g_.sequence({g_.text("{"), space()}), comma(),
+                   g_.sequence({space(), g_.text("}")}));
+  }
+  Id value_of(const std::vector<SchemaAt>& schemas) { return schemas.empty() ? any_value() : value(schemas); }
+  Id pair(const std::string& name, const std::vector<SchemaAt>& schemas) {
+    return g_.sequence({key(name), value_of(schemas)});
+  }
+
+  // --- members in a form of their own ---
+
+  Id arguments(const MergedSchema& m) {
+    if (m.impossible) return g_.choice({});
+    if (m.values) unsupported(m.pointer, "arguments as enum or const");
+    if (m.typed && !(m.types & kObject)) unsupported(m.pointer, "arguments that are no object");
+    if (m.groups.empty()) return object(m, form_);
+    return each_way(m, [&](const MergedSchema& one) { return arguments(one); });
+  }
+  Id member(const MergedSchema& around, const MembersForm& form, const std::string& name,
+            const std::vector<SchemaAt>& schemas) {
+    if (!is_bare(name))
+      unsupported(pointer_to(pointer_to(around.pointer, "properties"), name),
+                  "calls in this form cannot have this name");
+    if (schemas.empty() || !form.is_text || !form.is_text(name))
+      return form.member(g_.text(name), value_of(schemas), false);
+    MergedSchema m;
+    m.pointer = schemas[0].pointer;
+    for (const SchemaAt& s : schemas) document_.merge_into(m, s);
+    return form.member(g_.text(name), bare_text(m), true);
+  }
+  // The strings of a schema without quotes, and null as a word.
+  Id bare_text(const MergedSchema& m) {
+    if (m.impossible) return g_.choice({});
+    if (!m.groups.empty()) return each_way(m, [&](const MergedSchema& one) { return bare_text(one); });
+    std::vector<Id> ways;
+    auto may_be = [&](uint32_t type) { return !m.typed || (m.types & type); };
+    if (m.values) {
+      const Dfa all = string(m, Written::plain);
+      for (const Json& v : *m.values) {
+        if (v.is_string() && may_be(kString) && !holds_mark(v) && all.matches(v.get<std::string>()))
+          ways.push_back(g_.text(v.get<std::string>()));
+        if (v.is_null() && may_be(kNull)) ways.push_back(g_.text("null"));
+      }
+      return g_.choice(std::move(ways));
+    }
+    if (may_be(kString)) ways.push_back(g_.terminal(string(m, Written::plain)));
+    if (m.typed && may_be(kNull)) ways.push_back(g_.text("null"));
+    return g_.choice(std::move(ways));
   }
 
   // Declared properties in order, then least to most others; `some`: at least one of either.
-  Id members(const std::vector<Property>& properties, std::optional<Id> other, uint64_t least, uint64_t most,
-             bool some) {
-    Id begin = g_.sequence({g_.text("{"), space()}), end = g_.sequence({space(), g_.text("}")});
-    Id others_behind = other && most > 0 ? g_.repeat(g_.sequence({comma(), *other}), least, most) : g_.text("");
+  Id members(const std::vector<Property>& properties, Id other, uint64_t least, uint64_t most, bool some, Id begin,
+             Id between, Id end) {
+    Id others_behind = most > 0 ? g_.repeat(g_.sequence({between, other}), least, most) : g_.text("");
     // rest[i]: what may come behind the first i properties once something is written.
     std::vector<Id> rest(properties.size() + 1);
     rest.back() = g_.sequence({others_behind, end});
     for (size_t i = properties.size(); i-- > 0;) {
-      Id next = g_.sequence({comma(), properties[i].pair});
+      Id next = g_.sequence({between, properties[i].pair});
       Id all = g_.sequence({properties[i].required ? next : g_.optional(next), rest[i + 1]});
       Grammar::Rule r = g_.add_rule("properties");
       g_.define(r, all);
       rest[i] = g_.call(r);
     }
     std::vector<Id> without;  // any declared property
-    if (other && most > 0)
+    if (most > 0)
       without.push_back(g_.sequence(
-          {*other,
-           g_.repeat(g_.sequence({comma(), *other}), least > 0 ? least - 1 : 0, most == kUnbounded ? most : most - 1),
+          {other,
+           g_.repeat(g_.sequence({between, other}), least > 0 ? least - 1 : 0, most == kUnbounded ? most : most - 1),
            end}));
     if (least == 0 && !some) without.push_back(end);
     Id first = g_.choice(without);
@@ -510,7 +633,6 @@ class SchemaBuilder {
     }
     return out;
   }
-  Id item(const std::vector<SchemaAt>& schemas) { return schemas.empty() ? any_value() : value(schemas); }
 
   Id array(const MergedSchema& m) {
     if (m.max_items < m.min_items) return g_.choice({});
@@ -523,14 +645,14 @@ class SchemaBuilder {
     for (const SchemaAt& s : behind)
       if (s.schema->is_boolean() && !s.schema->get<bool>()) most = std::min<uint64_t>(most, fixed);
     if (most < m.min_items) return g_.choice({});
-    if (fixed == 0) return list("[", most == 0 ? g_.text("") : item(behind), "]", m.min_items, most);
+    if (fixed == 0) return list("[", most == 0 ? g_.text("") : value_of(behind), "]", m.min_items, most);
     Id tail = most > fixed
-                  ? g_.repeat(g_.sequence({comma(), item(behind)}), m.min_items > fixed ? m.min_items - fixed : 0,
+                  ? g_.repeat(g_.sequence({comma(), value_of(behind)}), m.min_items > fixed ? m.min_items - fixed : 0,
                               most == kUnbounded ? most : most - fixed)
                   : g_.text("");
     Id all = tail;
     for (size_t i = std::min<uint64_t>(fixed, most); i-- > 0;) {
-      std::vector<Id> parts{item(element(m, i)), i + 1 == most ? g_.text("") : all};
+      std::vector<Id> parts{value_of(element(m, i)), i + 1 == most ? g_.text("") : all};
       if (i > 0) parts.insert(parts.begin(), comma());
       all = g_.sequence(parts);
       if (i >= m.min_items) all = g_.optional(all);
@@ -642,6 +764,7 @@ class SchemaBuilder {
   Meter meter_;
   SchemaDocument document_;
   JsonOptions options_;
+  const MembersForm* form_ = nullptr;
   std::optional<Id> space_;
   std::optional<Grammar::Rule> any_, any_object_;
   std::unordered_map<std::string, Grammar::Rule> rules_;
@@ -668,6 +791,11 @@ Grammar json_object_grammar(const JsonOptions& options) {
 
 Grammar::Id add_json_schema(Grammar& grammar, const Json& schema, const JsonOptions& options, std::string_view where) {
   return SchemaBuilder(grammar, schema, options, where).root();
+}
+
+Grammar::Id add_members(Grammar& grammar, const Json& schema, const MembersForm& form, const JsonOptions& options,
+                        std::string_view where) {
+  return SchemaBuilder(grammar, schema, options, where).members_of_root(form);
 }
 
 }  // namespace tenon::text::grammar
