@@ -399,6 +399,7 @@ void completions(const App::CallPtr& call) {
 
 Json model_json(const ModelPool::Entry& e) {
   Json m = {{"id", e.id}, {"object", "model"}, {"created", e.created}, {"owned_by", "tenon"}, {"root", e.id}};
+  m["input_modalities"] = {"text"};
   m["loaded"] = e.service != nullptr;
   if (e.service) m["max_model_len"] = e.service->longest();
   if (!e.error.empty()) m["error"] = e.error;

@@ -116,8 +116,16 @@ let messages = JSON.parse(localStorage.getItem("tenon.messages") || "[]");
 let running = null;  // AbortController of the answer under way
 
 function save() {
-  localStorage.setItem("tenon.messages", JSON.stringify(messages));
+  const store = (list) => localStorage.setItem("tenon.messages", JSON.stringify(list));
+  try {
+    store(messages);
+  } catch (e) {  // the browser's room is used up: the words stay, the pictures do not
+    try {
+      store(messages.map(({ images, ...rest }) => rest));
+    } catch (e) { /* a conversation beyond that room is kept while the page is open */ }
+  }
 }
+addEventListener("pagehide", save);
 
 function headers() {
   const h = { "Content-Type": "application/json" };
@@ -125,10 +133,36 @@ function headers() {
   return h;
 }
 
+function picture(url) {
+  const image = make("img");
+  image.src = url;
+  image.alt = "an image of this conversation";
+  return image;
+}
+
+// What the model thought, folded, and what it said.
+function fill(box, message) {
+  const body = box.querySelector(".bubble");
+  body.replaceChildren(markdown(message.content));
+  if (!message.reasoning) return;
+  let thoughts = box.querySelector(".thoughts");
+  if (!thoughts) {
+    thoughts = make("details", "thoughts");
+    thoughts.append(make("summary", "", "Reasoning"), make("div"));
+    thoughts.open = !message.content;
+    box.insertBefore(thoughts, body);
+  }
+  thoughts.lastChild.textContent = message.reasoning;
+}
+
 function bubble(message, index) {
   const box = make("div", "message " + message.role), body = box.appendChild(make("div", "bubble"));
-  if (message.role === "user") body.textContent = message.content;
-  else body.append(markdown(message.content));
+  if (message.role === "user") {
+    for (const url of message.images || []) body.append(picture(url));
+    body.append(message.content);
+  } else {
+    fill(box, message);
+  }
   if (message.error) body.append(make("p", "error", message.error));
   const tools = box.appendChild(make("div", "tools"));
   const tool = (name, action) => {
@@ -140,6 +174,7 @@ function bubble(message, index) {
     if (message.role === "user") {
       tool("Edit", () => {
         $("input").value = message.content;
+        attach(message.images || []);
         messages = messages.slice(0, index);
         save();
         draw();
@@ -168,7 +203,11 @@ function draw() {
 function request() {
   const body = { model: $("model").value, stream: true, stream_options: { include_usage: true }, messages: [] };
   if ($("system").value) body.messages.push({ role: "system", content: $("system").value });
-  for (const m of messages) body.messages.push({ role: m.role, content: m.content });
+  for (const m of messages) {
+    if (m.role === "assistant" && !m.content) continue;  // an answer that failed
+    const parts = (m.images || []).map((url) => ({ type: "image_url", image_url: { url } }));
+    body.messages.push({ role: m.role, content: parts.length ? [...parts, { type: "text", text: m.content }] : m.content });
+  }
   for (const name of SETTINGS)
     if (!["system", "key"].includes(name) && $(name).value !== "") body[name] = Number($(name).value);
   return body;
@@ -192,13 +231,13 @@ async function answer() {
   messages.push(reply);
   running = new AbortController();
   draw();
-  const box = $("messages").lastChild.querySelector(".bubble");
+  const box = $("messages").lastChild;
   const started = performance.now();
   let first = 0, pending = false;
   const show = () => {
     pending = false;
     const list = $("messages"), low = list.scrollHeight - list.scrollTop - list.clientHeight < 80;
-    box.replaceChildren(markdown(reply.content));
+    fill(box, reply);
     if (low) list.scrollTop = list.scrollHeight;
   };
   try {
@@ -206,14 +245,18 @@ async function answer() {
       { method: "POST", headers: headers(), body: JSON.stringify(body), signal: running.signal });
     if (!response.ok) throw new Error((await response.json()).error.message);
     for await (const e of events(response)) {
-      if (e.choices.length && e.choices[0].delta.content) {
+      if (e.error) throw new Error(e.error.message);
+      const delta = e.choices.length ? e.choices[0].delta : {};
+      if (delta.content || delta.reasoning_content) {
         first = first || performance.now();
-        reply.content += e.choices[0].delta.content;
+        reply.content += delta.content || "";
+        if (delta.reasoning_content) reply.reasoning = (reply.reasoning || "") + delta.reasoning_content;
         if (!pending) pending = !!requestAnimationFrame(show);
       }
       if (e.usage) {
-        const s = (performance.now() - first) / 1000, n = e.usage.completion_tokens;
-        reply.note = `${n} tokens, ${(n / Math.max(s, 1e-3)).toFixed(1)}/s, first after ${Math.round(first - started)} ms` +
+        const n = e.usage.completion_tokens, s = (performance.now() - first) / 1000;
+        reply.note = `${n} tokens` +
+          (first ? `, ${(n / Math.max(s, 1e-3)).toFixed(1)}/s, first after ${Math.round(first - started)} ms` : "") +
           (e.usage.prompt_tokens_details.cached_tokens ? `, ${e.usage.prompt_tokens_details.cached_tokens} prompt tokens cached` : "");
       }
     }
@@ -229,9 +272,10 @@ async function answer() {
 $("form").onsubmit = (e) => {
   e.preventDefault();
   const text = $("input").value.trim();
-  if (!text || running) return;
-  messages.push({ role: "user", content: text });
+  if ((!text && !images.length) || running) return;
+  messages.push({ role: "user", content: text, ...(images.length ? { images } : {}) });
   $("input").value = "";
+  attach([]);
   fit();
   save();
   answer();
@@ -256,17 +300,73 @@ $("new-chat").onclick = () => {
 };
 $("open-settings").onclick = () => { $("settings").hidden = !$("settings").hidden; };
 
+// ---- Images, where the model takes them
+
+let images = [];  // data URLs for the next message
+const kLongestSide = 1568;
+let known = [];  // models
+
+function attach(list) {
+  images = list;
+  $("images").hidden = !list.length;
+  $("images").replaceChildren(...list.map((url, i) => {
+    const remove = make("button");
+    remove.type = "button";
+    remove.title = "Remove this image";
+    remove.append(picture(url));
+    remove.onclick = () => attach(images.filter((_, k) => k !== i));
+    return remove;
+  }));
+}
+
+// As a JPEG of at most kLongestSide pixels a side: what is larger is made smaller by every model anyway.
+async function readImage(file) {
+  const bitmap = await createImageBitmap(file), scale = Math.min(1, kLongestSide / Math.max(bitmap.width, bitmap.height));
+  const canvas = make("canvas");
+  canvas.width = Math.max(1, Math.round(bitmap.width * scale));
+  canvas.height = Math.max(1, Math.round(bitmap.height * scale));
+  const c = canvas.getContext("2d");
+  c.fillStyle = "#fff";
+  c.fillRect(0, 0, canvas.width, canvas.height);
+  c.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  return canvas.toDataURL("image/jpeg", 0.92);
+}
+const takesImages = () => known.some((m) => m.id === $("model").value && (m.input_modalities || []).includes("image"));
+async function addFiles(files) {
+  for (const file of files)
+    if (file.type.startsWith("image/"))
+      try {
+        attach([...images, await readImage(file)]);
+      } catch (e) { alert(`${file.name} is no image that this browser reads`); }
+}
+$("attach").onclick = () => $("file").click();
+$("file").onchange = async () => {
+  await addFiles($("file").files);
+  $("file").value = "";
+};
+addEventListener("paste", (e) => {
+  if (takesImages() && e.clipboardData.files.length) addFiles(e.clipboardData.files);
+});
+function modelChosen() {
+  $("attach").hidden = !takesImages();
+  if (!takesImages()) attach([]);
+}
+
 async function models() {
   try {
     const response = await fetch("v1/models", { headers: headers() });
     if (!response.ok) return;
-    const list = (await response.json()).data;
-    $("model").replaceChildren(...list.map((m) => new Option(m.id, m.id)));
+    known = (await response.json()).data;
+    $("model").replaceChildren(...known.map((m) => new Option(m.id, m.id)));
     const last = localStorage.getItem("tenon.model");
-    if (list.some((m) => m.id === last)) $("model").value = last;
+    if (known.some((m) => m.id === last)) $("model").value = last;
+    modelChosen();
   } catch (e) { /* the server is gone: the next message says so */ }
 }
-$("model").onchange = () => localStorage.setItem("tenon.model", $("model").value);
+$("model").onchange = () => {
+  localStorage.setItem("tenon.model", $("model").value);
+  modelChosen();
+};
 for (const name of SETTINGS) {
   const store = name === "key" ? sessionStorage : localStorage;
   $(name).value = store.getItem("tenon." + name) || "";
@@ -357,7 +457,7 @@ function plot(spec) {
   const c = canvas.getContext("2d");
   c.scale(dots, dots);
   const series = spec.lines.map(([, f]) => history.slice(1).map((b, i) => f(history[Math.max(0, i - 4)], b)));
-  const top = Math.max(1e-9, ...series.flat().filter((v) => v !== null)) * 1.1;
+  const top = (Math.max(0, ...series.flat().filter((v) => v !== null)) || 1) * 1.1;
   const style = getComputedStyle(document.body);
   c.strokeStyle = style.getPropertyValue("--line");
   c.fillStyle = style.getPropertyValue("--dim");
