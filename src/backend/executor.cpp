@@ -10,7 +10,7 @@ namespace tenon::backend {
 using graph::as;
 
 namespace {
-constexpr size_t kMaxInputs = 4;
+constexpr size_t kMaxInputs = 5;
 }
 
 Executor::Executor(graph::Graph graph, graph::ActivationPlan plan, const Device& device)

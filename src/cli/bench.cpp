@@ -49,7 +49,8 @@ double time_prefill(runtime::Engine& e, int64_t sequence, const std::vector<int3
         std::min<size_t>(ids.size() - from, static_cast<size_t>(std::min(e.options().prefill_chunk, e.max_rows())));
     runtime::BatchItem item{
         sequence, std::span(ids).subspan(from, n), static_cast<int64_t>(ids.size()),
-        from + n == ids.size() ? runtime::BatchItem::Outputs::last : runtime::BatchItem::Outputs::none};
+        from + n == ids.size() ? runtime::BatchItem::Outputs::last : runtime::BatchItem::Outputs::none,
+        e.only_adapter()};
     e.step({&item, 1}, [](const runtime::StepOutput&) {});
     from += n;
   }
@@ -61,7 +62,7 @@ double time_decode(runtime::Engine& e, int64_t sequences, int64_t n) {
   std::vector<int32_t> tokens(static_cast<size_t>(sequences), 1);
   std::vector<runtime::BatchItem> items;
   for (int64_t i = 0; i < sequences; ++i)
-    items.push_back({i, {&tokens[static_cast<size_t>(i)], 1}, 0, runtime::BatchItem::Outputs::last});
+    items.push_back({i, {&tokens[static_cast<size_t>(i)], 1}, 0, runtime::BatchItem::Outputs::last, e.only_adapter()});
   auto start = Clock::now();
   for (int64_t i = 0; i < n; ++i)
     e.step(items, [&](const runtime::StepOutput& o) {
@@ -92,8 +93,8 @@ int bench(const Options& o) {
   // A batch decodes from a short context unless a depth is asked for.
   const int64_t depth = o.depth.value_or(o.prompt), batch_depth = o.depth.value_or(16);
   auto start = Clock::now();
-  auto model = models::Model::open(o.model);
   runtime::RunOptions options = o.run.resolve();
+  auto model = models::Model::open(o.model, options.adapters);
   int64_t longest = std::max(o.prompt, depth + o.generate);
   if (!o.batch.empty()) {
     longest = std::max(longest, batch_depth + o.generate);

@@ -27,7 +27,7 @@ int perplexity(const Options& o) {
       tokenizer->encode(read_file(o.file, 1 << 30), {.add_special_tokens = true, .parse_special = true}).ids;
   runtime::RunOptions options = o.run.resolve();
   options.all_logits = true;
-  auto model = models::Model::open(o.model);
+  auto model = models::Model::open(o.model, options.adapters);
   if (options.context == 0) options.context = std::min(o.window, model->dimensions().context);
   pipelines::plan_tokenizer(o.model, options);
   runtime::Engine engine(model, options);

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "backend/kv_type.h"
 #include "base/error.h"
@@ -55,6 +56,8 @@ void RunFlags::declare(CLI::App& app) {
   g->add_option("--memory", memory, "limit on all memory of the run, e.g. cpu=6G; default: what the machine has free");
   g->add_option("--weights,--dtype", weights,
                 "load matrices at this precision: f32, f16, bf16, q8, q5, q4; default: as published");
+  g->add_option("--lora", adapters,
+                "[NAME=]FOLDER: an adapter as PEFT writes it; serve takes several, as models of those names");
   g->add_option("--pack", pack,
                 "weights packed for speed instead of mapped: off, load, later (after the first token, if it fits)")
       ->check(CLI::IsMember({"off", "load", "later"}));
@@ -75,6 +78,14 @@ runtime::RunOptions RunFlags::resolve() const {
   o.speculate = speculation == "ngram";
   if (!weights.empty() && !(o.weights = load_precision(weights)))
     fail(ErrorCode::invalid_argument, "--weights '{}': use one of {}", printable(weights), kLoadPrecisions);
+  for (const std::string& a : adapters) {
+    const size_t eq = a.find('=');
+    const std::filesystem::path path = eq == std::string::npos ? a : a.substr(eq + 1);
+    o.adapters.push_back({eq == std::string::npos
+                              ? std::filesystem::absolute(path / "").parent_path().filename().string()
+                              : a.substr(0, eq),
+                          path});
+  }
   if (!memory.empty()) {
     if (!memory.starts_with("cpu="))
       fail(ErrorCode::invalid_argument, "--memory '{}': write cpu=6G", printable(memory));

@@ -17,6 +17,7 @@ std::vector<int32_t> parse_ids(const std::string& text);  // "1,2,3"
 // --threads, --context, --kv, --memory, ...: the same wherever a model runs.
 struct RunFlags {
   runtime::RunOptions options;
+  std::vector<std::string> adapters;
   std::string kv = "bf16", memory, weights, pack = "later", compute, speculation = "ngram";
   void declare(CLI::App& app);
   runtime::RunOptions resolve() const;  // throws Error{invalid_argument}

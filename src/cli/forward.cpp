@@ -61,7 +61,7 @@ int forward(const Options& o) {
   options.hidden_states = o.hidden_states;
   options.all_logits = true;
   options.max_sequences = std::max<int64_t>(options.max_sequences, static_cast<int64_t>(prompts.size()));
-  auto model = models::Model::open(o.model);
+  auto model = models::Model::open(o.model, options.adapters);
   // The inputs say how much context is needed.
   if (options.context == 0) options.context = std::min(longest, model->dimensions().context);
   runtime::Engine engine(model, options);

@@ -20,8 +20,8 @@ struct Options {
 };
 
 int plan(const Options& o) {
-  auto model = models::Model::open(o.model);
   runtime::RunOptions options = o.run.resolve();
+  auto model = models::Model::open(o.model, options.adapters);
   pipelines::plan_tokenizer(o.model, options);
   runtime::Layout layout = runtime::plan_layout(*model, options);
   int64_t largest = runtime::max_context(*model, options);

@@ -117,7 +117,8 @@ int serve(Options& o) {
   server::App app({read_keys(o), o.cors, TENON_VERSION, seconds_since_start(), chat_template, o.tool_format}, pool,
                   http);
   for (size_t i = 0; i < o.models.size(); ++i)
-    app.pool().add(i < o.aliases.size() ? o.aliases[i] : default_id(o.models[i]), o.models[i]);
+    app.pool().add(i < o.aliases.size() ? o.aliases[i] : default_id(o.models[i]), o.models[i],
+                   i == 0 ? pool.run.adapters : std::vector<models::AdapterFile>{});
   server::HttpServer server(
       o.http, [&](server::HttpRequest r, const std::shared_ptr<server::Exchange>& e) { app.handle(std::move(r), e); },
       [&](const server::HttpRequest& r, const server::Exchange& e) { log.write(r, e); });

@@ -21,6 +21,8 @@ int32_t Builder::add(Node node) {
 }
 
 Value Builder::input(std::string name, TensorType type) {
+  for (size_t i = 0; i < graph_.nodes.size(); ++i)
+    if (auto in = as<Input>(graph_.nodes[i].op); in && in->name == name) return {this, static_cast<int32_t>(i)};
   return {this, add({Input{std::move(name)}, {}, std::move(type)})};
 }
 
@@ -66,6 +68,12 @@ Value Scope::scaled(Value y) const {
   return y * scale[0];
 }
 
+Value Scope::adapted(Value y, Value x) const {
+  if (!has("lora_A")) return y;
+  const Value rows = builder_->input("adapters", {DType::i32, {Symbol::rows}});
+  return builder_->apply(LowRank{}, {y, x, weight("lora_A"), weight("lora_B"), rows});
+}
+
 Value Scope::embedding(std::string_view name, Value ids) const {
   Scope s = *this / name;
   return s.scaled(builder_->apply(Embedding{}, {s.weight("weight"), ids}));
@@ -74,9 +82,9 @@ Value Scope::embedding(std::string_view name, Value ids) const {
 Value Scope::linear(std::string_view name, Value x, bool in_out) const {
   Scope s = *this / name;
   Value w = s.weight("weight");
-  if (!s.has("bias")) return s.scaled(builder_->apply(Linear{in_out}, {x, w}));
+  if (!s.has("bias")) return s.adapted(s.scaled(builder_->apply(Linear{in_out}, {x, w})), x);
   if (s.has("scale")) fail(ErrorCode::unsupported, "{} has a bias and a scale", s.path_);
-  return builder_->apply(Linear{in_out}, {x, w, s.weight("bias")});
+  return s.adapted(builder_->apply(Linear{in_out}, {x, w, s.weight("bias")}), x);
 }
 
 Value Scope::tied_head(std::string_view embedding, Value x) const {

@@ -35,8 +35,8 @@ class Builder {
  public:
   explicit Builder(const WeightSource& weights) : weights_(weights) {}
 
-  Value input(std::string name, TensorType type);
-  Value weight(const std::string& name);  // one node per name
+  Value input(std::string name, TensorType type);  // one node per name
+  Value weight(const std::string& name);           // one node per name
   Value apply(Op op, std::initializer_list<Value> inputs);
   int32_t state(KvState state);
   void output(std::string name, Value v);
@@ -69,7 +69,8 @@ class Scope {
 
  private:
   std::string full(std::string_view name) const;
-  Value scaled(Value y) const;  // times this weight's own scale, where the file has one
+  Value adapted(Value y, Value x) const;  // by each row's adapter, where this layer has any
+  Value scaled(Value y) const;            // times this weight's own scale, where the file has one
   Builder* builder_;
   std::string path_;
 };

@@ -38,6 +38,18 @@ TensorType rule(const Linear& o, Types in) {
   return with_last(in[0], out.size);
 }
 
+TensorType rule(const LowRank& o, Types in) {
+  expect(in.size() == 5 && in[0].shape.size() == 2 && in[1].shape.size() == 2 && in[4].shape.size() == 1, o.kName, in,
+         "wants y, x, two stacks of matrices and the rows' adapters");
+  expect(in[0].shape[0] == in[1].shape[0] && in[0].shape[0] == in[4].shape[0], o.kName, in,
+         "an adapter of the head is not supported");
+  const auto &a = in[2].shape, &b = in[3].shape;
+  expect(a.size() == 3 && b.size() == 3 && a[0] == b[0] && a[1] == b[1] && a[2].size == in[1].last() &&
+             b[2].size == in[0].last(),
+         o.kName, in, "the adapter is of another model");
+  return in[0];
+}
+
 TensorType rule(const RmsNorm& o, Types in) {
   expect(in.size() == 1 || (in.size() == 2 && in[1].shape.size() == 1 && in[1].last() == in[0].last()), o.kName, in,
          "the weight has another size");

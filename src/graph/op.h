@@ -9,6 +9,7 @@
 #include "graph/ops/layout.h"
 #include "graph/ops/leaf.h"
 #include "graph/ops/linear.h"
+#include "graph/ops/low_rank.h"
 #include "graph/ops/norm.h"
 #include "graph/ops/pointwise.h"
 #include "graph/ops/rope.h"
@@ -16,7 +17,7 @@
 namespace tenon::graph {
 
 using Op = std::variant<Input, Weight, Embedding, Linear, RmsNorm, LayerNorm, RopeTable, Rope, Attend, Activate, Gated,
-                        Add, Multiply, Scale, Softcap, SelectRows, Slice, Reshape>;
+                        Add, Multiply, Scale, Softcap, SelectRows, Slice, Reshape, LowRank>;
 
 template <class T>
 const T* as(const Op& op) {

@@ -87,12 +87,22 @@ Model::Model(std::filesystem::path path, Checkpoint checkpoint, Config config)
   source_ = std::make_unique<CheckpointSource>(checkpoint_);
 }
 
-std::shared_ptr<const Model> Model::open(const std::filesystem::path& path) {
+std::shared_ptr<const Model> Model::open(const std::filesystem::path& path, std::span<const AdapterFile> adapters) {
   Checkpoint checkpoint = Checkpoint::open(path);
   Config config = read_config(path, checkpoint);
   std::shared_ptr<Model> model(new Model(path, std::move(checkpoint), std::move(config)));
+  model->adapted_ = std::make_unique<AdaptedSource>(*model->source_, adapters);
   model->dimensions_ = model->family_->load(model->config_, *model->source_).dimensions;
   graph::Graph g = model->build(false);
+  model->adapted_->require_used(g);
+  if (model->config_.dialect().rope_interleaved)
+    for (const char* name : {"q_proj.lora_A", "k_proj.lora_A"})
+      for (const graph::Node& n : g.nodes)
+        if (auto w = graph::as<graph::Weight>(n.op); w && w->name.ends_with(name))
+          fail(ErrorCode::unsupported,
+               "{}: this GGUF file keeps the rows of q_proj and k_proj in an order of its own, which adapters do not "
+               "have; use the model's Hugging Face directory",
+               printable(path.string(), 200));
   model->dimensions_.vocab = g.nodes[static_cast<size_t>(g.output("logits"))].type.last();
   return model;
 }
@@ -100,7 +110,7 @@ std::shared_ptr<const Model> Model::open(const std::filesystem::path& path) {
 graph::Graph Model::build(bool hidden_states) const {
   try {
     Network network = family_->load(config_, *source_);
-    Builder builder(*source_);
+    Builder builder(*adapted_);
     Step step(builder, hidden_states);
     builder.output("logits", network.logits(Scope(builder, ""), step));
     graph::Graph g = builder.take();

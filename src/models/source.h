@@ -6,6 +6,7 @@
 #include <string>
 
 #include "formats/checkpoint.h"
+#include "models/adapters.h"
 #include "models/family.h"
 
 namespace tenon::models {
@@ -31,14 +32,16 @@ class CheckpointSource final : public graph::WeightSource {
 class Model {
  public:
   // A directory, a .gguf file, a weights file with config.json beside it. Throws Error.
-  static std::shared_ptr<const Model> open(const std::filesystem::path& path);
+  static std::shared_ptr<const Model> open(const std::filesystem::path& path,
+                                           std::span<const AdapterFile> adapters = {});
 
   const std::filesystem::path& path() const { return path_; }
   const formats::Checkpoint& checkpoint() const { return checkpoint_; }
   const Config& config() const { return config_; }
   const Family& family() const { return *family_; }
   const CheckpointSource& source() const { return *source_; }
-  Dimensions dimensions() const { return dimensions_; }  // vocab is the head's
+  const AdaptedSource& adapted() const { return *adapted_; }  // the source with the adapters
+  Dimensions dimensions() const { return dimensions_; }        // vocab is the head's
 
   // The network of a step. `hidden_states`: every layer's output is an output too.
   graph::Graph build(bool hidden_states) const;
@@ -53,6 +56,7 @@ class Model {
   Config config_;
   const Family* family_;
   std::unique_ptr<CheckpointSource> source_;
+  std::unique_ptr<AdaptedSource> adapted_;
   Dimensions dimensions_;
 };
 

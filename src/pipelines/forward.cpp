@@ -53,7 +53,7 @@ void forward(runtime::Engine& engine, std::span<const std::vector<int32_t>> prom
       if (n <= 0) continue;
       batch.push_back({static_cast<int64_t>(i),
                        std::span(prompts[i]).subspan(static_cast<size_t>(done[i]), static_cast<size_t>(n)), total,
-                       BatchItem::Outputs::all});
+                       BatchItem::Outputs::all, engine.only_adapter()});
       rows += n;
     }
     if (batch.empty()) return;

@@ -86,6 +86,7 @@ TextService::Choice::Choice(TextService& s, Job& j, int i) : service(s), job(j),
   sequence.embed = r.embed == ServiceRequest::Embed::none   ? runtime::Embed::none
                    : r.embed == ServiceRequest::Embed::last ? runtime::Embed::last
                                                             : runtime::Embed::all;
+  sequence.adapter = r.adapter;
   sequence.priority = r.priority;
   if (r.timeout_s)
     sequence.deadline =

@@ -34,7 +34,8 @@ struct ServiceRequest {
   int choices = 1;
   int top_logprobs = -1;  // -1: no logprobs
   bool prompt_logprobs = false;
-  int priority = 0;  // lower goes first
+  int32_t adapter = -1;  // index into RunOptions::adapters
+  int priority = 0;      // lower goes first
   std::optional<double> timeout_s;
   Constraints::Compiled constraint;  // that every choice keeps; null: every token may come
   // Vectors instead of an answer: of the last token, or the mean over all.

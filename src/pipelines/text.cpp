@@ -75,7 +75,7 @@ std::shared_ptr<const text::Tokenizer> load_tokenizer(const fs::path& path) {
 
 TextPipeline::TextPipeline(const fs::path& path, runtime::RunOptions options) {
   auto start = Clock::now();
-  auto model = models::Model::open(path);
+  auto model = models::Model::open(path, options.adapters);
   plan_tokenizer(path, options);
   runtime::Layout layout = runtime::plan_fitting(*model, options);
   auto planned = Clock::now();
@@ -112,7 +112,7 @@ int32_t TextPipeline::prefill(std::span<const int32_t> tokens, int64_t from, Cho
   while (from < total) {
     int64_t n = std::min({chunk, engine_->max_rows(), total - from});
     BatchItem item{0, tokens.subspan(static_cast<size_t>(from), static_cast<size_t>(n)), total,
-                   from + n == total ? BatchItem::Outputs::last : BatchItem::Outputs::none};
+                   from + n == total ? BatchItem::Outputs::last : BatchItem::Outputs::none, engine_->only_adapter()};
     bool ok = engine_->step({&item, 1}, [&](const runtime::StepOutput& o) { token = choose(o.logits); });
     if (!ok)
       fail(ErrorCode::does_not_fit, "the KV pool (--kv-tokens {}) is too small for this prompt",
@@ -139,7 +139,7 @@ bool TextPipeline::decode(std::span<const int32_t> tokens, int64_t prompt_length
   }
   if (step_.size() > 1 && !engine_->reserve(0, engine_->length(0) + static_cast<int64_t>(step_.size())))
     step_.resize(1);
-  BatchItem item{0, step_, prompt_length, BatchItem::Outputs::all};
+  BatchItem item{0, step_, prompt_length, BatchItem::Outputs::all, engine_->only_adapter()};
   const double busy = engine_->busy_s();
   size_t right = 0;  // of the draft
   bool open = true;

@@ -55,11 +55,14 @@ Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout)
   Cutter io(io_);
   tokens_ = io.take_array<int32_t>(max_rows());
   positions_ = io.take_array<int32_t>(max_rows());
+  adapters_ = io.take_array<int32_t>(max_rows());
   output_rows_ = io.take_array<int32_t>(max_rows());
   sampler_memory_ = {reinterpret_cast<uint64_t*>(io.take(cut_size(sampler_entries(vocab()) * 8))),
                      static_cast<size_t>(sampler_entries(vocab()))};
   executor_->set_input("tokens", reinterpret_cast<std::byte*>(tokens_.data()));
   executor_->set_input("positions", reinterpret_cast<std::byte*>(positions_.data()));
+
+  executor_->set_input("adapters", reinterpret_cast<std::byte*>(adapters_.data()));
 
   lengths_.assign(n, 0);
   rows_.reserve(n);
@@ -115,6 +118,13 @@ void Engine::place_weights() {
       case WeightPlan::Kind::converted:
         place_converted(w);
         break;
+      case WeightPlan::Kind::adapters: {
+        std::byte* place = weight_memory_[static_cast<size_t>(&w - layout_.weights.data())];
+        model_->adapted().fill(as<graph::Weight>(g.nodes[w.node].op)->name,
+                               {reinterpret_cast<float*>(place), w.bytes / sizeof(float)});
+        executor_->set_weight(w.node, weight_operand(g.nodes[w.node], DType::f32, place));
+        break;
+      }
       case WeightPlan::Kind::mapped:
       case WeightPlan::Kind::panels:
         executor_->set_weight(w.node,
@@ -187,9 +197,16 @@ void Engine::pack_pending() {
 }
 
 // What besides the tokens decides keys and values: sequences of different regimes share nothing.
-uint64_t Engine::rope_regime(int64_t prompt_length) const noexcept {
-  if (dynamic_rope_ && prompt_length > dynamic_rope_) return static_cast<uint64_t>(prompt_length);
-  return rope_boundary_ && prompt_length > rope_boundary_ ? 1 : 0;
+uint64_t Engine::regime(int64_t prompt_length, int32_t adapter) const noexcept {
+  const uint64_t by_adapter = static_cast<uint64_t>(adapter + 1) << 32;
+  if (dynamic_rope_ && prompt_length > dynamic_rope_) return by_adapter | static_cast<uint64_t>(prompt_length);
+  return by_adapter | (rope_boundary_ && prompt_length > rope_boundary_ ? 1 : 0);
+}
+
+int32_t Engine::only_adapter() const {
+  const auto n = model_->adapted().adapters().size();
+  if (n > 1) fail(ErrorCode::invalid_argument, "{} adapters (--lora); one at a time can run here", n);
+  return n == 1 ? 0 : -1;
 }
 
 int64_t Engine::draft_limit(int64_t sequence) const noexcept {
@@ -207,19 +224,20 @@ bool Engine::reserve(int64_t sequence, int64_t length) noexcept {
   return true;
 }
 
-int64_t Engine::adopt_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t limit,
-                             int64_t prompt_length) noexcept {
+int64_t Engine::adopt_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t limit, int64_t prompt_length,
+                             int32_t adapter) noexcept {
   if (!prefixes_) return 0;
   return lengths_[static_cast<size_t>(sequence)] =
-             prefixes_->adopt(sequence, rope_regime(prompt_length), tokens, limit);
+             prefixes_->adopt(sequence, regime(prompt_length, adapter), tokens, limit);
 }
 
-void Engine::keep_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t prompt_length) noexcept {
+void Engine::keep_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t prompt_length,
+                         int32_t adapter) noexcept {
   if (!prefixes_) return;
   int64_t known = length(sequence);
   // Under dynamic rope a token generated beyond the original length has a theta no prompt's token has.
   if (dynamic_rope_) known = std::min(known, std::max(dynamic_rope_, prompt_length));
-  prefixes_->keep(sequence, rope_regime(prompt_length), tokens, known);
+  prefixes_->keep(sequence, regime(prompt_length, adapter), tokens, known);
 }
 
 Engine::KvUsage Engine::kv_usage() const noexcept {
@@ -243,6 +261,7 @@ void Engine::check(std::span<const BatchItem> batch) const {
     TENON_CHECK(item.sequence >= 0 && item.sequence < layout_.options.max_sequences && !item.tokens.empty());
     TENON_CHECK(length(item.sequence) + static_cast<int64_t>(item.tokens.size()) <= context());
     for (int32_t t : item.tokens) TENON_CHECK(t >= 0 && t < vocab());
+    TENON_CHECK(item.adapter >= -1 && item.adapter < static_cast<int32_t>(model_->adapted().adapters().size()));
     for (const BatchItem& other : batch) TENON_CHECK(&other == &item || other.sequence != item.sequence);
     rows += static_cast<int64_t>(item.tokens.size());
   }
@@ -258,6 +277,7 @@ void Engine::fill_step(std::span<const BatchItem> batch) noexcept {
     auto count = static_cast<int64_t>(item.tokens.size());
     std::copy(item.tokens.begin(), item.tokens.end(), tokens_.begin() + row);
     for (int64_t i = 0; i < count; ++i) positions_[static_cast<size_t>(row + i)] = static_cast<int32_t>(position + i);
+    std::fill_n(adapters_.begin() + row, count, item.adapter);
     rows_.push_back({row, count, position, item.prompt_length ? item.prompt_length : position + count});
     for (size_t g = 0; g < pools_.size(); ++g) {
       auto table = pools_[g].table(item.sequence);

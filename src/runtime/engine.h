@@ -21,6 +21,7 @@ struct BatchItem {
   std::span<const int32_t> tokens;
   int64_t prompt_length = 0;  // of the whole prompt (rope regimes); 0: not known, length after this step
   enum class Outputs { none, last, all } outputs = Outputs::last;
+  int32_t adapter = -1;  // index into RunOptions::adapters; the same for all of a sequence's tokens
 };
 
 struct StepOutput {
@@ -68,10 +69,13 @@ class Engine {
   bool reserve(int64_t sequence, int64_t length) noexcept;
   // With options().prefix_cache: an empty sequence takes over the computed beginning of `tokens` that is known, of at
   // most `limit` tokens; its new length. prompt_length as in BatchItem.
-  int64_t adopt_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t limit,
-                       int64_t prompt_length) noexcept;
+  int64_t adopt_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t limit, int64_t prompt_length,
+                       int32_t adapter) noexcept;
   // Makes what the sequence has computed of `tokens` known; after every step.
-  void keep_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t prompt_length) noexcept;
+  void keep_prefix(int64_t sequence, std::span<const int32_t> tokens, int64_t prompt_length, int32_t adapter) noexcept;
+  // Where a command runs the model as it was loaded: its adapter, -1 without one. Throws Error{invalid_argument} where
+  // there are several.
+  int32_t only_adapter() const;
   // Blocks of 32 tokens, of the layers that keep all positions (else of the first window).
   struct KvUsage {
     int64_t total = 0, used = 0, cached = 0;
@@ -110,7 +114,7 @@ class Engine {
   void place_converted(const WeightPlan& plan);
   void pack(const WeightPlan& plan);
   void check(std::span<const BatchItem> batch) const;
-  uint64_t rope_regime(int64_t prompt_length) const noexcept;
+  uint64_t regime(int64_t prompt_length, int32_t adapter) const noexcept;
   void fill_step(std::span<const BatchItem> batch) noexcept;
 
   std::shared_ptr<const models::Model> model_;
@@ -122,7 +126,7 @@ class Engine {
   std::vector<std::byte*> weight_memory_;  // by layout_.weights
   bool packed_ = false;
 
-  std::span<int32_t> tokens_, positions_, output_rows_;
+  std::span<int32_t> tokens_, positions_, adapters_, output_rows_;
   std::span<uint64_t> sampler_memory_;
   std::vector<BlockPool> pools_;  // by group
   std::unique_ptr<PrefixTree> prefixes_;

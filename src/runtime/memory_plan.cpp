@@ -104,6 +104,13 @@ struct Planner {
       if (!w) continue;
       WeightPlan p;
       p.node = i;
+      if (model.adapted().has(w->name)) {
+        p.kind = WeightPlan::Kind::adapters;
+        p.bytes = bytes_for(DType::f32, graph::elements(graph.nodes[i].type, {}), w->name);
+        memory.weights += cut_size(p.bytes);
+        out.push_back(p);
+        continue;
+      }
       p.tensor = model.source().locate(w->name);
       p.dtype = p.tensor->dtype;
       int64_t n = graph::elements(graph.nodes[i].type, {});
@@ -158,10 +165,10 @@ struct Planner {
     l.graph = std::move(held);
     m.temporary = l.scratch_bytes;
 
-    m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 3 + cut_size(sampler_entries(vocab) * 8);
+    m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 4 + cut_size(sampler_entries(vocab) * 8);
     m.overhead = options.host_bytes + block_bytes(l) + kProgramBytes +
                  kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
-                 kNodeBytes * graph.nodes.size() + kTensorBytes * model.checkpoint().tensors().size();
+                 kNodeBytes * graph.nodes.size() + kTensorBytes * (model.checkpoint().tensors().size() + model.adapted().tensors());
     // The tokenizer is read while the other memory is still untouched; only what goes beyond that is extra.
     uint64_t loading =
         options.tokenizer_loading_bytes - std::min(options.tokenizer_loading_bytes, options.tokenizer_bytes);

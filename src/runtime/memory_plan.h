@@ -26,9 +26,9 @@ struct MemoryPlan {
 
 // How a weight is held.
 struct WeightPlan {
-  enum class Kind { mapped, vector_f32, converted, panels };
+  enum class Kind { mapped, vector_f32, converted, panels, adapters };
   size_t node = 0;
-  const formats::TensorInfo* tensor = nullptr;
+  const formats::TensorInfo* tensor = nullptr;  // null: adapters'
   Kind kind = Kind::mapped;
   DType dtype = DType::f32;  // as held
   uint64_t bytes = 0;        // anonymous bytes

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/step.h"
+#include "models/adapters.h"
 #include "tensor/dtype.h"
 
 namespace tenon::runtime {
@@ -33,6 +35,7 @@ struct RunOptions {
   bool prefix_cache = false;             // computed beginnings stay known and are shared between sequences
   bool kv_shrinks = false;  // kv_tokens 0: as many as the limit leaves, if max_sequences * context are too many
   uint64_t host_bytes = 0;  // of what surrounds the engine (a server's connections and queue), part of the overhead
+  std::vector<models::AdapterFile> adapters;
   std::string device = "cpu";
 };
 

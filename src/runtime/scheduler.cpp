@@ -112,6 +112,7 @@ bool Scheduler::add(Sequence& s, int64_t count) {
   item.sequence = s.slot;
   item.tokens = std::span<const int32_t>(s.tokens).subspan(static_cast<size_t>(from), static_cast<size_t>(count));
   item.prompt_length = regime_length(s);
+  item.adapter = s.adapter;
   const bool prompt_rows = (s.prompt_logprobs && s.output().empty()) || s.embed == Embed::all;
   item.outputs = prompt_rows ? BatchItem::Outputs::all : last ? BatchItem::Outputs::last : BatchItem::Outputs::none;
   batch_.push_back(item);
@@ -190,7 +191,7 @@ void Scheduler::admit(Clock::time_point now) {
     const int64_t slot = free_slots_.back();
     const bool all_rows = (s.prompt_logprobs && s.output().empty()) || s.embed == Embed::all;
     const int64_t limit = all_rows ? 0 : known(s) - 1;
-    const int64_t reused = engine_.adopt_prefix(slot, s.tokens, limit, regime_length(s));
+    const int64_t reused = engine_.adopt_prefix(slot, s.tokens, limit, regime_length(s), s.adapter);
     const int64_t needed = blocks_for(known(s)) - blocks_for(reused);
     // One block of reserve for each sequence that runs, so that a newcomer does not preempt at once.
     if (!running_.empty() && engine_.kv_usage().free() < needed + promised + static_cast<int64_t>(running_.size())) {
@@ -238,7 +239,8 @@ bool Scheduler::step(Clock::time_point now) {
     totals_.drafted_tokens += static_cast<uint64_t>(i.drafted);
     totals_.accepted_tokens += static_cast<uint64_t>(i.taken - 1);
   }
-  for (const Item& i : items_) engine_.keep_prefix(i.sequence->slot, i.sequence->tokens, regime_length(*i.sequence));
+  for (const Item& i : items_)
+    engine_.keep_prefix(i.sequence->slot, i.sequence->tokens, regime_length(*i.sequence), i.sequence->adapter);
   for (auto [s, finish] : ended_) {
     stop_running(*s);
     s->listener->finished(finish);

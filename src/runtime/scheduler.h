@@ -52,6 +52,7 @@ struct Sequence {
   int top_logprobs = -1;  // -1: no logprobs
   bool prompt_logprobs = false;
   Embed embed = Embed::none;  // the engine must have the output "final"
+  int32_t adapter = -1;       // as in BatchItem
   int priority = 0;           // lower goes first
   std::optional<Clock::time_point> deadline;
   uint64_t after = 0;  // not before this one has its first token: it then shares the prompt's blocks

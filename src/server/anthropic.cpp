@@ -228,7 +228,7 @@ text::ChatInput take_messages(Fields& f) {
 void messages(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   std::string model = Fields(*body).text("model").value_or("");
-  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     f.ignore("model");
     f.ignore("metadata");
@@ -260,7 +260,7 @@ void messages(const App::CallPtr& call) {
 void count_tokens(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   std::string model = Fields(*body).text("model").value_or("");
-  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Entry&) {
+  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Named&) {
     Fields f(*body);
     f.ignore("model");
     text::ChatInput input = take_messages(f);

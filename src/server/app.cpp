@@ -124,17 +124,19 @@ void App::Call::guarded(const std::function<void()>& f) const {
 }
 
 void App::Call::with_model(const std::string& name,
-                           std::function<void(const ModelPool::Service&, const ModelPool::Entry&)> f) const {
-  ModelPool::Entry* entry = app.pool_.find(name);
-  if (!entry)
+                           std::function<void(const ModelPool::Service&, const ModelPool::Named&)> f) {
+  const std::optional<ModelPool::Named> named = app.pool_.find(name);
+  if (!named)
     throw ApiError{404, fmt::format("the model '{}' is not served here; GET /v1/models lists what is", printable(name)),
                    "model", "model_not_found"};
-  app.pool_.with(*entry, [call = *this, entry, f](const ModelPool::Service& service, const std::string& error) {
-    call.guarded([&] {
-      if (!service) throw ApiError{503, error, "model", "model_not_loaded"};
-      f(service, *entry);
-    });
-  });
+  adapter = named->adapter;
+  app.pool_.with(*named->model,
+                 [call = *this, named = *named, f](const ModelPool::Service& service, const std::string& error) {
+                   call.guarded([&] {
+                     if (!service) throw ApiError{503, error, "model", "model_not_loaded"};
+                     f(service, named);
+                   });
+                 });
 }
 
 bool App::allowed(const HttpRequest& r) const {
@@ -199,6 +201,7 @@ void App::generate(const CallPtr& call, const ModelPool::Service& service, pipel
 void App::submit(const CallPtr& call, const ModelPool::Service& service, pipelines::ServiceRequest request,
                  std::shared_ptr<Answer> answer) {
   request.accepted = call->request.accepted;
+  request.adapter = call->adapter;
   const int choices = request.choices;
   std::optional<uint64_t> id = service->submit(std::move(request));
   if (!id) throw ApiError{429, "too many requests are waiting; try again", "", "queue_full"};

@@ -51,6 +51,7 @@ class App {
     HttpRequest request;
     std::shared_ptr<Exchange> exchange;
     ErrorForm form = openai_error;
+    int32_t adapter = -1;  // of the model that was asked for
 
     Json body() const;  // throws ApiError
     void reply(const Json& json, int status = 200) const;
@@ -58,8 +59,7 @@ class App {
     // Runs `f`, whose errors become the answer.
     void guarded(const std::function<void()>& f) const;
     // Calls `f` with the model named `name`, loaded.
-    void with_model(const std::string& name,
-                    std::function<void(const ModelPool::Service&, const ModelPool::Entry&)> f) const;
+    void with_model(const std::string& name, std::function<void(const ModelPool::Service&, const ModelPool::Named&)> f);
   };
   using CallPtr = std::shared_ptr<Call>;
   using Handler = void (*)(const CallPtr&);

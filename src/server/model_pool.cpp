@@ -1,5 +1,6 @@
 #include "server/model_pool.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -20,21 +21,30 @@ void ModelPool::clear() {
   for (auto& e : entries_) e->service.reset();
 }
 
-void ModelPool::add(const std::string& id, const std::filesystem::path& path) {
-  if (id.empty() || find(id)) fail(ErrorCode::invalid_argument, "two models are called '{}': use --alias", id);
+void ModelPool::add(const std::string& id, const std::filesystem::path& path,
+                    std::vector<models::AdapterFile> adapters) {
+  std::vector<std::string> names{id};
+  for (const models::AdapterFile& a : adapters) names.push_back(a.name);
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i].empty() || find(names[i]) || std::count(names.begin(), names.end(), names[i]) > 1)
+      fail(ErrorCode::invalid_argument, "two models are called '{}': use --alias, or --lora NAME=FOLDER", names[i]);
   auto e = std::make_unique<Entry>();
   e->id = id;
   e->path = path;
+  e->adapters = std::move(adapters);
   e->created =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   entries_.push_back(std::move(e));
 }
 
-ModelPool::Entry* ModelPool::find(const std::string& id) {
-  if (id.empty()) return entries_.empty() ? nullptr : entries_.front().get();
-  for (auto& e : entries_)
-    if (e->id == id) return e.get();
-  return nullptr;
+std::optional<ModelPool::Named> ModelPool::find(const std::string& id) {
+  if (id.empty() && !entries_.empty()) return Named{entries_.front().get(), entries_.front()->id};
+  for (auto& e : entries_) {
+    if (e->id == id) return Named{e.get(), id};
+    for (size_t i = 0; i < e->adapters.size(); ++i)
+      if (e->adapters[i].name == id) return Named{e.get(), id, static_cast<int32_t>(i)};
+  }
+  return std::nullopt;
 }
 
 void ModelPool::load_first(std::function<void(std::string)> done) {
@@ -61,7 +71,9 @@ void ModelPool::load(Entry& entry) {
       auto deliver = [this, id = entry.id](std::vector<pipelines::ServiceEvent> events) {
         deliver_(id, std::move(events));
       };
-      service = std::make_shared<TextService>(entry.path, options_.run, options_.service, deliver);
+      runtime::RunOptions run = options_.run;
+      run.adapters = entry.adapters;
+      service = std::make_shared<TextService>(entry.path, run, options_.service, deliver);
     } catch (const Error& e) {
       error = e.what();
       full = e.code() == ErrorCode::does_not_fit;

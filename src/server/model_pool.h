@@ -28,14 +28,15 @@ class ModelPool {
   ~ModelPool();
 
   // Names must differ; throws Error{invalid_argument} otherwise.
-  void add(const std::string& id, const std::filesystem::path& path);
+  void add(const std::string& id, const std::filesystem::path& path, std::vector<models::AdapterFile> adapters = {});
   // Starts loading the first model; `done` (on the server's thread) gets an error's text, or "".
   void load_first(std::function<void(std::string error)> done);
 
   struct Entry {
     std::string id;
     std::filesystem::path path;
-    Service service;  // null: not loaded
+    std::vector<models::AdapterFile> adapters;  // models by names of their own
+    Service service;                            // null: not loaded
     bool loading = false;
     std::string error;  // of the last attempt
     double load_s = 0;
@@ -45,7 +46,13 @@ class ModelPool {
   void clear();  // unloads all
   // All on the server's thread.
   const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
-  Entry* find(const std::string& id);  // "" : the first; nullptr: none of that name
+  // What a name stands for: a model, or one of its adapters.
+  struct Named {
+    Entry* model = nullptr;
+    std::string id;
+    int32_t adapter = -1;  // index into model->adapters
+  };
+  std::optional<Named> find(const std::string& id);  // "": the first; nullopt: none of that name
   // Calls `ready` with the service, loading it first if need be; or with null and an error.
   void with(Entry& entry, std::function<void(Service, std::string error)> ready);
 

@@ -152,16 +152,16 @@ void take_think(Fields& f, text::ChatInput& input) {
   input.kwargs["enable_thinking"] = *think != false;
 }
 
-void answer(const App::CallPtr& call, const ModelPool::Service& service, const ModelPool::Entry& entry, Generation& g,
+void answer(const App::CallPtr& call, const ModelPool::Service& service, const ModelPool::Named& entry, Generation& g,
             bool chat, bool stream) {
-  auto a = std::make_shared<OllamaAnswer>(entry.id, chat, stream, call->exchange, entry.load_s, g.speech);
+  auto a = std::make_shared<OllamaAnswer>(entry.id, chat, stream, call->exchange, entry.model->load_s, g.speech);
   call->app.generate(call, service, std::move(g.request), a, std::move(g.form));
 }
 
 void chat(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   Fields names(*body);
-  call->with_model(model_name(names), [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model_name(names), [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     model_name(f);
     Generation g;
@@ -182,7 +182,7 @@ void chat(const App::CallPtr& call) {
 void generate(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   Fields names(*body);
-  call->with_model(model_name(names), [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model_name(names), [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     model_name(f);
     Generation g;
@@ -241,7 +241,7 @@ class EmbedAnswer : public Answer {
 void embed(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   Fields names(*body);
-  call->with_model(model_name(names), [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model_name(names), [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     model_name(f);
     f.ignore("keep_alive");
@@ -273,20 +273,25 @@ Json details() {
 
 void tags(const App::CallPtr& call) {
   Json list = Json::array();
-  for (const auto& e : call->app.pool().entries())
-    list.push_back({{"name", e->id},
-                    {"model", e->id},
+  auto add = [&](const std::string& name) {
+    list.push_back({{"name", name},
+                    {"model", name},
                     {"modified_at", now_text()},
                     {"size", 0},
                     {"digest", ""},
                     {"details", details()}});
+  };
+  for (const auto& e : call->app.pool().entries()) {
+    add(e->id);
+    for (const models::AdapterFile& a : e->adapters) add(a.name);
+  }
   call->reply({{"models", list}});
 }
 
 void show(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   Fields names(*body);
-  call->with_model(model_name(names), [call, body](const ModelPool::Service& service, const ModelPool::Entry&) {
+  call->with_model(model_name(names), [call, body](const ModelPool::Service& service, const ModelPool::Named&) {
     Fields f(*body);
     model_name(f);
     f.ignore("verbose");

@@ -301,7 +301,7 @@ void take_rest(Fields& f) {
 void chat(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   std::string model = Fields(*body).text("model").value_or("");
-  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     f.ignore("model");
     Generation g;
@@ -358,7 +358,7 @@ std::vector<int32_t> completion_prompt(const Json& prompt, const TextService& se
 void completions(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   std::string model = Fields(*body).text("model").value_or("");
-  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     f.ignore("model");
     Generation g;
@@ -397,8 +397,12 @@ void completions(const App::CallPtr& call) {
 
 // ---- /v1/models
 
-Json model_json(const ModelPool::Entry& e) {
+Json model_json(const ModelPool::Entry& e, int32_t adapter) {
   Json m = {{"id", e.id}, {"object", "model"}, {"created", e.created}, {"owned_by", "tenon"}, {"root", e.id}};
+  if (adapter >= 0) {
+    m["id"] = e.adapters[static_cast<size_t>(adapter)].name;
+    m["parent"] = e.id;
+  }
   m["input_modalities"] = {"text"};
   m["loaded"] = e.service != nullptr;
   if (e.service) m["max_model_len"] = e.service->longest();
@@ -408,16 +412,17 @@ Json model_json(const ModelPool::Entry& e) {
 
 void models(const App::CallPtr& call) {
   Json data = Json::array();
-  for (const auto& e : call->app.pool().entries()) data.push_back(model_json(*e));
+  for (const auto& e : call->app.pool().entries())
+    for (int32_t a = -1; a < static_cast<int32_t>(e->adapters.size()); ++a) data.push_back(model_json(*e, a));
   call->reply({{"object", "list"}, {"data", data}});
 }
 
 void model(const App::CallPtr& call) {
   std::string id = call->request.path.substr(std::strlen("/v1/models/"));
-  ModelPool::Entry* e = id.empty() ? nullptr : call->app.pool().find(id);
-  if (!e)
+  const auto named = id.empty() ? std::nullopt : call->app.pool().find(id);
+  if (!named)
     throw ApiError{404, fmt::format("the model '{}' is not served here", printable(id)), "model", "model_not_found"};
-  call->reply(model_json(*e));
+  call->reply(model_json(*named->model, named->adapter));
 }
 
 std::string base64(std::span<const unsigned char> bytes) {
@@ -501,7 +506,7 @@ std::vector<std::vector<int32_t>> embedding_inputs(const Json& input, const Text
 void embeddings(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   std::string model = Fields(*body).text("model").value_or("");
-  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     f.ignore("model");
     f.ignore("user");

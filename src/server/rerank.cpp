@@ -57,7 +57,7 @@ class RankedText : public Answer {
 void rerank(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   std::string model = Fields(*body).text("model").value_or("");
-  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     f.ignore("model");
     f.ignore("user");

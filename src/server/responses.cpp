@@ -220,7 +220,7 @@ Json input_messages(const Json& input, const std::optional<std::string>& instruc
 void responses(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   std::string model = Fields(*body).text("model").value_or("");
-  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Entry& entry) {
+  call->with_model(model, [call, body](const ModelPool::Service& service, const ModelPool::Named& entry) {
     Fields f(*body);
     f.ignore("model");
     Generation g;

@@ -30,7 +30,7 @@ void metrics(const App::CallPtr& call) {
 void tokenize(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   call->with_model(Fields(*body).text("model").value_or(""), [call, body](const ModelPool::Service& service,
-                                                                          const ModelPool::Entry&) {
+                                                                          const ModelPool::Named&) {
     Fields f(*body);
     f.ignore("model");
     auto prompt = f.text("prompt"), content = f.text("content");
@@ -49,7 +49,7 @@ void tokenize(const App::CallPtr& call) {
 void detokenize(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   call->with_model(Fields(*body).text("model").value_or(""),
-                   [call, body](const ModelPool::Service& service, const ModelPool::Entry&) {
+                   [call, body](const ModelPool::Service& service, const ModelPool::Named&) {
                      Fields f(*body);
                      f.ignore("model");
                      f.require("tokens");
@@ -64,7 +64,7 @@ void detokenize(const App::CallPtr& call) {
 void apply_template(const App::CallPtr& call) {
   auto body = std::make_shared<Json>(call->body());
   call->with_model(Fields(*body).text("model").value_or(""),
-                   [call, body](const ModelPool::Service& service, const ModelPool::Entry&) {
+                   [call, body](const ModelPool::Service& service, const ModelPool::Named&) {
                      Fields f(*body);
                      f.ignore("model");
                      text::ChatInput input;

@@ -227,6 +227,31 @@ TEST(Elementwise, SoftcapIsTheReference) {
   });
 }
 
+TEST(Elementwise, LowRankIsTheSumOfItsProducts) {
+  at_every_isa([](cpu::Isa) {
+    for (int64_t in : {int64_t{1}, int64_t{17}, int64_t{64}, int64_t{200}})
+      for (int64_t out : {int64_t{1}, int64_t{15}, int64_t{64}, int64_t{130}})
+        for (int64_t rank : {int64_t{1}, int64_t{8}, int64_t{13}}) {
+          const Vector x = random(in, 1, 20), a = random(rank * in, 0.3f, 21), b = random(rank * out, 0.3f, 22),
+                       y = random(out, 1, 23);
+          const Vector got = output(out, [&](float* to) {
+            std::copy(y.begin(), y.end(), to);
+            cpu::add_low_rank(x.data(), a.data(), b.data(), rank, in, out, to);
+          });
+          for (int64_t o = 0; o < out; ++o) {
+            double want = y[static_cast<size_t>(o)];
+            for (int64_t k = 0; k < rank; ++k) {
+              double dot = 0;
+              for (int64_t i = 0; i < in; ++i)
+                dot += static_cast<double>(x[static_cast<size_t>(i)]) * a[static_cast<size_t>(k * in + i)];
+              want += dot * b[static_cast<size_t>(k * out + o)];
+            }
+            ASSERT_NEAR(got[static_cast<size_t>(o)], want, 1e-5 * (1 + std::fabs(want)));
+          }
+        }
+  });
+}
+
 TEST(Elementwise, SumsProductsAndScale) {
   at_every_isa([](cpu::Isa) {
     for (int64_t n : kSizes) {

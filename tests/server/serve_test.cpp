@@ -12,7 +12,9 @@
 #include <set>
 #include <thread>
 
+#include "base/error.h"
 #include "server/app.h"
+#include "support/adapters.h"
 #include "support/kit.h"
 
 namespace tenon::server {
@@ -106,7 +108,7 @@ class Server : public testing::Test {
     run.prefix_cache = true;
     run.final_hidden = true;
     app_ = std::make_unique<App>(options, PoolOptions{run, {max_queue}}, http_pointer_);
-    app_->pool().add("tiny", tiny_model());
+    app_->pool().add("tiny", tiny_model(), adapters_);
     http_ = std::make_unique<HttpServer>(
         http, [this](HttpRequest r, const std::shared_ptr<Exchange>& e) { app_->handle(std::move(r), e); });
     http_pointer_ = http_.get();
@@ -132,6 +134,7 @@ class Server : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 
+  std::vector<models::AdapterFile> adapters_;
   HttpServer* http_pointer_ = nullptr;
   std::unique_ptr<App> app_;
   std::unique_ptr<HttpServer> http_;
@@ -168,6 +171,36 @@ TEST_F(Server, AnswersAndStreamsTheSame) {
   auto again = c.post("/v1/completions", completion(std::vector<int>(100, 7), 2));
   again = c.post("/v1/completions", completion(std::vector<int>(100, 7), 2));
   EXPECT_EQ(again.json()["usage"]["prompt_tokens_details"]["cached_tokens"], 96);
+}
+
+TEST_F(Server, AnAdapterIsAModelByItsOwnName) {
+  const auto folder = std::filesystem::temp_directory_path() / ("tenon_served_" + std::to_string(getpid()));
+  const auto model = models::Model::open(tiny_model());
+  const auto type = model->source().require("model.layers.0.self_attn.v_proj.weight");
+  std::vector<test::AdaptedLayer> layers = {
+      {"model.layers.0.self_attn.v_proj", type.shape[1].size, type.shape[0].size, 3}};
+  test::write_adapter(folder, layers, 100, 1);
+  adapters_ = {{"tuned", folder}};
+  start();
+  std::filesystem::remove_all(folder);
+  Client c(port());
+  const Json models = c.get("/v1/models").json()["data"];
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[1]["id"], "tuned");
+  EXPECT_EQ(models[1]["parent"], "tiny");
+  EXPECT_EQ(c.get("/v1/models/tuned").json()["parent"], "tiny");
+  Json tuned = completion(std::vector<int>(40, 7), 20);
+  const auto base = c.post("/v1/completions", tuned).json();
+  tuned["model"] = "tuned";
+  const auto other = c.post("/v1/completions", tuned).json();
+  EXPECT_EQ(other["model"], "tuned");
+  EXPECT_NE(other["choices"][0]["text"], base["choices"][0]["text"]);
+  EXPECT_EQ(other["usage"]["prompt_tokens_details"]["cached_tokens"], 0) << "another's prefix";
+  const auto again = c.post("/v1/completions", tuned).json();
+  EXPECT_EQ(again["choices"][0]["text"], other["choices"][0]["text"]);
+  EXPECT_EQ(again["usage"]["prompt_tokens_details"]["cached_tokens"], 32);
+  EXPECT_EQ(streamed(c, tuned), other["choices"][0]["text"]);
+  EXPECT_THROW(app_->pool().add("tuned", tiny_model()), Error);
 }
 
 TEST_F(Server, EveryRequestFieldIsHonouredOrRefusedByName) {

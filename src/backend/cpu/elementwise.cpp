@@ -252,6 +252,32 @@ struct Softcapped {
 };
 void softcap_elements(const float* x, float cap, float* y, int64_t n) { map(x, y, n, Softcapped{set(cap)}); }
 
+// As sum_lanes, of products.
+HWY_INLINE float dot_lanes(const float* x, const float* w, int64_t n) {
+  Vec sums[kSumVectors];
+  TENON_UNROLL
+  for (int64_t v = 0; v < kSumVectors; ++v) sums[v] = hn::Zero(kFloats);
+  int64_t i = 0;
+  for (; i + kSumLanes <= n; i += kSumLanes) {
+    TENON_UNROLL
+    for (int64_t v = 0; v < kSumVectors; ++v)
+      sums[v] = hn::MulAdd(hn::LoadU(kFloats, x + i + v * kLanes), hn::LoadU(kFloats, w + i + v * kLanes), sums[v]);
+  }
+  alignas(64) float lanes[kSumLanes];
+  TENON_UNROLL
+  for (int64_t v = 0; v < kSumVectors; ++v) hn::Store(sums[v], kFloats, lanes + v * kLanes);
+  for (int64_t k = 0; i + k < n; ++k) lanes[k] += x[i + k] * w[i + k];
+  return sum_by_halves<kSumLanes>(lanes);
+}
+
+struct AddScaled {
+  Vec factor;
+  HWY_INLINE Vec operator()(Vec b, Vec y) const { return hn::MulAdd(factor, b, y); }
+};
+void add_low_rank_row(const float* x, const float* a, const float* b, int64_t rank, int64_t in, int64_t out, float* y) {
+  for (int64_t k = 0; k < rank; ++k) map(b + k * out, y, y, out, AddScaled{set(dot_lanes(x, a + k * in, in))});
+}
+
 // The largest value that is not NaN; -infinity if there is none.
 float largest(const float* x, int64_t n) {
   float best = -std::numeric_limits<float>::infinity();
@@ -293,6 +319,7 @@ HWY_EXPORT(add_elements);
 HWY_EXPORT(multiply_elements);
 HWY_EXPORT(scale_elements);
 HWY_EXPORT(softcap_elements);
+HWY_EXPORT(add_low_rank_row);
 HWY_EXPORT(argmax_elements);
 
 void rms_norm(const float* x, const float* weight, float offset, float eps, float* y, int64_t n) noexcept {
@@ -322,6 +349,10 @@ void scale(const float* x, float factor, float* y, int64_t n) noexcept {
 }
 void softcap(const float* x, float cap, float* y, int64_t n) noexcept {
   HWY_DYNAMIC_DISPATCH(softcap_elements)(x, cap, y, n);
+}
+void add_low_rank(const float* x, const float* a, const float* b, int64_t rank, int64_t in, int64_t out,
+                  float* y) noexcept {
+  HWY_DYNAMIC_DISPATCH(add_low_rank_row)(x, a, b, rank, in, out, y);
 }
 int64_t argmax(const float* x, int64_t n) noexcept { return HWY_DYNAMIC_DISPATCH(argmax_elements)(x, n); }
 

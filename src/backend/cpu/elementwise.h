@@ -24,6 +24,9 @@ void add(const float* a, const float* b, float* y, int64_t n) noexcept;
 void multiply(const float* a, const float* b, float* y, int64_t n) noexcept;
 void scale(const float* x, float factor, float* y, int64_t n) noexcept;
 void softcap(const float* x, float cap, float* y, int64_t n) noexcept;  // cap * tanh(x / cap)
-int64_t argmax(const float* x, int64_t n) noexcept;                     // ties: the lowest index; NaN never wins
+// y += x * a^T * b, a [rank, in], b [rank, out].
+void add_low_rank(const float* x, const float* a, const float* b, int64_t rank, int64_t in, int64_t out,
+                  float* y) noexcept;
+int64_t argmax(const float* x, int64_t n) noexcept;  // ties: the lowest index; NaN never wins
 
 }  // namespace tenon::cpu

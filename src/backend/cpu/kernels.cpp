@@ -51,6 +51,19 @@ void linear(const Linear& op, const KernelArgs& a) noexcept {
   cpu::linear(weight, call, *a.step->threads);
 }
 
+void low_rank(const LowRank&, const KernelArgs& args) noexcept {
+  const Operand &y = args.inputs[0], &x = args.inputs[1], &a = args.inputs[2], &b = args.inputs[3];
+  const int64_t rank = a.features / a.last;
+  each_row(args, y.rows, y.last, [&](int64_t r) {
+    const int64_t adapter = args.inputs[4].i32()[r];
+    float* out = args.output.f32() + r * y.last;
+    std::memcpy(out, y.f32() + r * y.last, static_cast<size_t>(y.last) * 4);
+    if (adapter >= 0)
+      cpu::add_low_rank(x.f32() + r * x.last, a.f32() + adapter * a.features, b.f32() + adapter * b.features, rank,
+                        x.last, y.last, out);
+  });
+}
+
 void rms_norm(const RmsNorm& op, const KernelArgs& a) noexcept {
   const Operand& x = a.inputs[0];
   const float* weight = a.inputs.size() > 1 ? a.inputs[1].f32() : nullptr;
@@ -155,7 +168,7 @@ constexpr Kernel kKernels[] = {
     on<Gated, gated>(),          on<Add, add>(),
     on<Multiply, multiply>(),    on<Scale, scale>(),
     on<Softcap, softcap>(),      on<SelectRows, select_rows>(),
-    on<Slice, slice>(),
+    on<Slice, slice>(),          on<LowRank, low_rank>(),
 };
 
 class CpuDevice final : public Device {

@@ -31,6 +31,24 @@ void linear(const Linear& op, const KernelArgs& a) noexcept {
                              a.inputs.size() > 2 ? a.inputs[2].f32() : nullptr, nullptr, a.step->f32_activations});
 }
 
+void low_rank(const LowRank&, const KernelArgs& args) noexcept {
+  const Operand &y = args.inputs[0], &x = args.inputs[1], &a = args.inputs[2], &b = args.inputs[3];
+  const int64_t rank = a.features / a.last;
+  for (int64_t r = 0; r < y.rows; ++r) {
+    const int64_t adapter = args.inputs[4].i32()[r];
+    for (int64_t o = 0; o < y.last; ++o) {
+      double sum = y.f32()[r * y.last + o];
+      for (int64_t k = 0; adapter >= 0 && k < rank; ++k) {
+        double dot = 0;
+        for (int64_t i = 0; i < x.last; ++i)
+          dot += static_cast<double>(x.f32()[r * x.last + i]) * a.f32()[adapter * a.features + k * a.last + i];
+        sum += dot * b.f32()[adapter * b.features + k * b.last + o];
+      }
+      args.output.f32()[r * y.last + o] = static_cast<float>(sum);
+    }
+  }
+}
+
 void rms_norm(const RmsNorm& op, const KernelArgs& a) noexcept {
   const Operand& x = a.inputs[0];
   for (int64_t r = 0; r < lines(x); ++r)
@@ -107,7 +125,7 @@ constexpr Kernel kKernels[] = {
     on<Gated, gated>(),          on<Add, add>(),
     on<Multiply, multiply>(),    on<Scale, scale>(),
     on<Softcap, softcap>(),      on<SelectRows, select_rows>(),
-    on<Slice, slice>(),
+    on<Slice, slice>(),          on<LowRank, low_rank>(),
 };
 
 class ReferenceDevice final : public Device {
