@@ -41,7 +41,7 @@ class Model {
   const Family& family() const { return *family_; }
   const CheckpointSource& source() const { return *source_; }
   const AdaptedSource& adapted() const { return *adapted_; }  // the source with the adapters
-  Dimensions dimensions() const { return dimensions_; }        // vocab is the head's
+  Dimensions dimensions() const { return dimensions_; }       // vocab is the head's
 
   // The network of a step. `hidden_states`: every layer's output is an output too.
   graph::Graph build(bool hidden_states) const;

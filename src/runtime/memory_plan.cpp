@@ -168,7 +168,8 @@ struct Planner {
     m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 4 + cut_size(sampler_entries(vocab) * 8);
     m.overhead = options.host_bytes + block_bytes(l) + kProgramBytes +
                  kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
-                 kNodeBytes * graph.nodes.size() + kTensorBytes * (model.checkpoint().tensors().size() + model.adapted().tensors());
+                 kNodeBytes * graph.nodes.size() +
+                 kTensorBytes * (model.checkpoint().tensors().size() + model.adapted().tensors());
     // The tokenizer is read while the other memory is still untouched; only what goes beyond that is extra.
     uint64_t loading =
         options.tokenizer_loading_bytes - std::min(options.tokenizer_loading_bytes, options.tokenizer_bytes);
