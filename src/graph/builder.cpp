@@ -20,15 +20,21 @@ int32_t Builder::add(Node node) {
   return static_cast<int32_t>(graph_.nodes.size()) - 1;
 }
 
-Value Builder::input(std::string name, TensorType type) {
+template <class Leaf>
+std::optional<Value> Builder::find(std::string_view name) {
   for (size_t i = 0; i < graph_.nodes.size(); ++i)
-    if (auto in = as<Input>(graph_.nodes[i].op); in && in->name == name) return {this, static_cast<int32_t>(i)};
+    if (auto leaf = as<Leaf>(graph_.nodes[i].op); leaf && leaf->name == name)
+      return Value{this, static_cast<int32_t>(i)};
+  return std::nullopt;
+}
+
+Value Builder::input(std::string name, TensorType type) {
+  if (auto known = find<Input>(name)) return *known;
   return {this, add({Input{std::move(name)}, {}, std::move(type)})};
 }
 
 Value Builder::weight(const std::string& name) {
-  for (size_t i = 0; i < graph_.nodes.size(); ++i)
-    if (auto w = as<Weight>(graph_.nodes[i].op); w && w->name == name) return {this, static_cast<int32_t>(i)};
+  if (auto known = find<Weight>(name)) return *known;
   return {this, add({Weight{name}, {}, weights_.require(name)})};
 }
 

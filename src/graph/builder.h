@@ -47,6 +47,8 @@ class Builder {
 
  private:
   int32_t add(Node node);
+  template <class Leaf>
+  std::optional<Value> find(std::string_view name);
   const WeightSource& weights_;
   Graph graph_;
 };

@@ -130,9 +130,9 @@ int64_t Model::parameters() const {
   return n;
 }
 
-std::string Model::id() const {
-  auto p = path_.filename().empty() ? path_.parent_path() : path_;
-  return std::filesystem::is_directory(path_) ? p.filename().string() : p.stem().string();
+std::string id_of(const std::filesystem::path& path) {
+  auto p = path.filename().empty() ? path.parent_path() : path;
+  return std::filesystem::is_directory(path) ? p.filename().string() : p.stem().string();
 }
 
 }  // namespace tenon::models

@@ -28,6 +28,9 @@ class CheckpointSource final : public graph::WeightSource {
   std::string architecture_;  // GGUF only
 };
 
+// What a model or adapter is called by where it lies: the folder's or file's name without ending.
+std::string id_of(const std::filesystem::path& path);
+
 // A model on disk: headers read, network known, no weight touched.
 class Model {
  public:
@@ -47,7 +50,7 @@ class Model {
   graph::Graph build(bool hidden_states) const;
   // Exact number of parameters the network uses (a tied table counts once).
   int64_t parameters() const;
-  std::string id() const;  // the folder's or file's name without ending
+  std::string id() const { return id_of(path_); }
 
  private:
   Model(std::filesystem::path path, formats::Checkpoint checkpoint, Config config);

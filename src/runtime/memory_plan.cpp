@@ -104,22 +104,17 @@ struct Planner {
       if (!w) continue;
       WeightPlan p;
       p.node = i;
+      const int64_t n = graph::elements(graph.nodes[i].type, {});
+      p.tensor = model.source().locate(w->name);
+      if (p.tensor) p.dtype = p.tensor->dtype;
       if (model.adapted().has(w->name)) {
         p.kind = WeightPlan::Kind::adapters;
-        p.bytes = bytes_for(DType::f32, graph::elements(graph.nodes[i].type, {}), w->name);
-        memory.weights += cut_size(p.bytes);
-        out.push_back(p);
-        continue;
-      }
-      p.tensor = model.source().locate(w->name);
-      p.dtype = p.tensor->dtype;
-      int64_t n = graph::elements(graph.nodes[i].type, {});
-      bool strided = !p.tensor->strides.empty();
-      if (!is_matrix(graph, i)) {
+        p.bytes = bytes_for(DType::f32, n, w->name);
+      } else if (!is_matrix(graph, i)) {
         p.kind = WeightPlan::Kind::vector_f32;
         p.dtype = DType::f32;
         p.bytes = bytes_for(DType::f32, n, w->name);
-      } else if (DType wanted = load_dtype(i, p.dtype); wanted != p.dtype || strided) {
+      } else if (DType wanted = load_dtype(i, p.dtype); wanted != p.dtype || !p.tensor->strides.empty()) {
         p.kind = WeightPlan::Kind::converted;
         p.dtype = wanted;
         p.bytes = bytes_for(p.dtype, n, w->name);

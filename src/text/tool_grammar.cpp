@@ -275,11 +275,10 @@ class Builder {
 
 }  // namespace
 
-bool has_tool_grammar(const ToolFormat& f) { return f.body != ToolFormat::Body::none; }
-
 grammar::Grammar tool_grammar(const ToolFormat& format, const Json& tools, const ToolGrammarOptions& options,
                               const grammar::TokenTrie& trie, std::optional<Grammar> answer) {
-  if (!has_tool_grammar(format)) fail(ErrorCode::unsupported, "calls in the form '{}' cannot be forced", format.name);
+  if (format.body == ToolFormat::Body::none)
+    fail(ErrorCode::unsupported, "calls in the form '{}' cannot be forced", format.name);
   return Builder(format, tools, options, trie).run(std::move(answer));
 }
 

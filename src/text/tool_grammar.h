@@ -21,9 +21,6 @@ struct ToolGrammarOptions {
   bool reasoning_open = false;  // the answer begins inside of reasoning
 };
 
-// Whether calls in this form can be held to their tools' schemas.
-bool has_tool_grammar(const ToolFormat& format);
-
 // automatic: any text without a mark of a call, then perhaps calls; with an `answer`, either calls or what that grammar
 // says. Else calls, after reasoning. A call's arguments match its tool's `parameters`. Marks are special tokens where
 // the vocabulary has them as such. Throws Error{invalid_argument|unsupported} naming the tool.

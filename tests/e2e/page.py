@@ -270,7 +270,7 @@ try:
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         for test, where in ((with_server, url), (with_double, front)):
-            page = browser.new_context(offline=False).new_page()
+            page = browser.new_page()
             problems, foreign = [], []
             page.on("pageerror", lambda e: problems.append(str(e)))
             page.on("request", lambda r: foreign.append(r.url) if not r.url.startswith((url, front, "data:", "blob:")) else None)

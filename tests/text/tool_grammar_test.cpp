@@ -77,6 +77,21 @@ std::string sample(const std::shared_ptr<const Constraint>& c, uint32_t seed) {
   return text;
 }
 
+// Whether the text is whole under the grammar: its marks as special tokens where the vocabulary has them, else bytes.
+bool takes(const std::shared_ptr<const Constraint>& c, std::string_view text) {
+  const TokenTrie& trie = c->trie();
+  ConstraintState state(c);
+  while (!text.empty()) {
+    size_t n = text.size();
+    while (n > 0 && !trie.has_special(text.substr(0, n))) --n;
+    const int32_t token =
+        n > 0 ? trie.longest_prefix(grammar::special_spelling(text.substr(0, n))) : static_cast<uint8_t>(text.front());
+    if (!state.accept(token)) return false;
+    text.remove_prefix(std::max<size_t>(n, 1));
+  }
+  return state.can_end();
+}
+
 void check(const Json& arguments, const std::string& name) {
   if (name == "now") {
     EXPECT_TRUE(arguments.is_object());
@@ -106,7 +121,7 @@ void check_rich(const Json& a) {
 // Values of every kind come back from every form as their schema wants them, whatever is in the strings.
 TEST(ToolGrammar, ValuesKeepTheirTypes) {
   for (const ToolFormat& f : tool_formats()) {
-    if (!has_tool_grammar(f)) continue;
+    if (f.body == ToolFormat::Body::none) continue;
     SCOPED_TRACE(f.name);
     auto trie = trie_for(f, true);
     auto c = Constraint::compile(tool_grammar(f, kRich, {.choice = {ToolChoice::Kind::required, ""}}, *trie), trie);
@@ -132,17 +147,7 @@ TEST(ToolGrammar, HarmonyIsASequenceOfMessages) {
   const auto end = static_cast<int32_t>(spellings.size() - 1);
   auto trie = std::make_shared<const TokenTrie>(spellings, std::vector<int32_t>{end});
   auto accepts = [&](const ToolGrammarOptions& options, std::string_view text) {
-    auto c = Constraint::compile(tool_grammar(f, kTools, options, *trie), trie);
-    ConstraintState state(c);
-    while (!text.empty()) {
-      size_t n = text.size();
-      while (n > 0 && !trie->has_special(text.substr(0, n))) --n;
-      const int32_t token = n > 0 ? trie->longest_prefix(grammar::special_spelling(text.substr(0, n)))
-                                  : static_cast<uint8_t>(text.front());
-      if (!state.accept(token)) return false;
-      text.remove_prefix(std::max<size_t>(n, 1));
-    }
-    return state.can_end();
+    return takes(Constraint::compile(tool_grammar(f, kTools, options, *trie), trie), text);
   };
   const std::string thought = "<|channel|>analysis<|message|>so <so><|end|><|start|>assistant";
   const std::string said = "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant";
@@ -203,7 +208,7 @@ TEST(ToolGrammar, AnswersKeepTheirForm) {
 
 TEST(ToolGrammar, CallsAreWellFormed) {
   for (const ToolFormat& f : tool_formats()) {
-    if (!has_tool_grammar(f)) continue;
+    if (f.body == ToolFormat::Body::none) continue;
     for (bool special : {false, true}) {
       SCOPED_TRACE(std::string(f.name) + (special ? ", special marks" : ", plain marks"));
       auto trie = trie_for(f, special);
@@ -237,18 +242,7 @@ TEST(ToolGrammar, TextIsFreeUntilACall) {
   for (bool special : {false, true}) {
     auto trie = trie_for(f, special);
     auto c = Constraint::compile(tool_grammar(f, kTools, {}, *trie), trie);
-    auto accepts = [&](std::string_view text) {
-      ConstraintState state(c);
-      while (!text.empty()) {
-        size_t n = text.size();
-        while (n > 0 && !trie->has_special(text.substr(0, n))) --n;
-        const int32_t token = n > 0 ? trie->longest_prefix(grammar::special_spelling(text.substr(0, n)))
-                                    : static_cast<uint8_t>(text.front());
-        if (!state.accept(token)) return false;
-        text.remove_prefix(std::max<size_t>(n, 1));
-      }
-      return state.can_end();
-    };
+    auto accepts = [&](std::string_view text) { return takes(c, text); };
     EXPECT_TRUE(accepts("Hello, 5 < 6 <tool_cat> {\"a\": 1}"));
     EXPECT_TRUE(accepts("<think>hm</think>\n\nYes"));
     EXPECT_TRUE(accepts("Ok\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));

@@ -49,17 +49,25 @@ HWY_INLINE void map(const float* a, const float* b, float* y, int64_t n, const F
   if (i < n) store_tail(f(Tail(a + i, n - i).load(), Tail(b + i, n - i).load()), y + i, n - i);
 }
 
-// Lane l of 64 takes elements l, l + 64, ... in order, missing ones as `fill`: accumulate(lane, x).
-template <class F>
-HWY_INLINE float sum_lanes(const float* x, int64_t n, float fill, const F& accumulate) {
-  Vec sums[kSumVectors];
+// Lane l of 64 takes elements l, l + 64, ... in order, as far as they fill all lanes: accumulate(lane, x...). Returns
+// how many were taken.
+template <class F, class... Rows>
+HWY_INLINE int64_t sum_whole(Vec* sums, int64_t n, const F& accumulate, const Rows*... x) {
   TENON_UNROLL
   for (int64_t v = 0; v < kSumVectors; ++v) sums[v] = hn::Zero(kFloats);
   int64_t i = 0;
   for (; i + kSumLanes <= n; i += kSumLanes) {
     TENON_UNROLL
-    for (int64_t v = 0; v < kSumVectors; ++v) sums[v] = accumulate(sums[v], hn::LoadU(kFloats, x + i + v * kLanes));
+    for (int64_t v = 0; v < kSumVectors; ++v) sums[v] = accumulate(sums[v], hn::LoadU(kFloats, x + i + v * kLanes)...);
   }
+  return i;
+}
+
+// The same with the elements that are left, missing ones as `fill`.
+template <class F>
+HWY_INLINE float sum_lanes(const float* x, int64_t n, float fill, const F& accumulate) {
+  Vec sums[kSumVectors];
+  const int64_t i = sum_whole(sums, n, accumulate, x);
   alignas(64) float lanes[kSumLanes];
   if (i < n) {
     for (int64_t k = 0; k < kSumLanes; ++k) lanes[k] = i + k < n ? x[i + k] : fill;
@@ -252,17 +260,12 @@ struct Softcapped {
 };
 void softcap_elements(const float* x, float cap, float* y, int64_t n) { map(x, y, n, Softcapped{set(cap)}); }
 
-// As sum_lanes, of products.
+struct AddProduct {
+  HWY_INLINE Vec operator()(Vec lane, Vec x, Vec w) const { return hn::MulAdd(x, w, lane); }
+};
 HWY_INLINE float dot_lanes(const float* x, const float* w, int64_t n) {
   Vec sums[kSumVectors];
-  TENON_UNROLL
-  for (int64_t v = 0; v < kSumVectors; ++v) sums[v] = hn::Zero(kFloats);
-  int64_t i = 0;
-  for (; i + kSumLanes <= n; i += kSumLanes) {
-    TENON_UNROLL
-    for (int64_t v = 0; v < kSumVectors; ++v)
-      sums[v] = hn::MulAdd(hn::LoadU(kFloats, x + i + v * kLanes), hn::LoadU(kFloats, w + i + v * kLanes), sums[v]);
-  }
+  const int64_t i = sum_whole(sums, n, AddProduct{}, x, w);
   alignas(64) float lanes[kSumLanes];
   TENON_UNROLL
   for (int64_t v = 0; v < kSumVectors; ++v) hn::Store(sums[v], kFloats, lanes + v * kLanes);

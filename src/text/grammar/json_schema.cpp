@@ -30,13 +30,7 @@ class SchemaBuilder {
       : g_(g), meter_(kSteps), document_(root, where, meter_), options_(options) {}
 
   Id root() { return value(document_.root()); }
-  Id members_of_root(const MembersForm& form) {
-    form_ = &form;
-    MergedSchema m;
-    m.pointer = document_.root().pointer;
-    document_.merge_into(m, document_.root());
-    return arguments(m);
-  }
+  Id members_of_root(const MembersForm& form) { return arguments(document_.merge(document_.root()), form); }
   Id any_object() {
     any_value();
     return g_.call(*any_object_);
@@ -469,7 +463,7 @@ class SchemaBuilder {
       if (keys.empty()) return;
       for (const SchemaAt& s : schemas)
         if (s.schema->is_boolean() && !s.schema->get<bool>()) return;
-      Id v = schemas.empty() ? any_value() : value(schemas);
+      Id v = value_of(schemas);
       ways.push_back(form ? form->member(g_.terminal(keys), v, false) : g_.sequence({quoted(keys), colon(), v}));
     };
     if (patterns) {
@@ -547,12 +541,12 @@ class SchemaBuilder {
 
   // --- members in a form of their own ---
 
-  Id arguments(const MergedSchema& m) {
+  Id arguments(const MergedSchema& m, const MembersForm& form) {
     if (m.impossible) return g_.choice({});
     if (m.values) unsupported(m.pointer, "arguments as enum or const");
     if (m.typed && !(m.types & kObject)) unsupported(m.pointer, "arguments that are no object");
-    if (m.groups.empty()) return object(m, form_);
-    return each_way(m, [&](const MergedSchema& one) { return arguments(one); });
+    if (m.groups.empty()) return object(m, &form);
+    return each_way(m, [&](const MergedSchema& one) { return arguments(one, form); });
   }
   Id member(const MergedSchema& around, const MembersForm& form, const std::string& name,
             const std::vector<SchemaAt>& schemas) {
@@ -764,7 +758,6 @@ class SchemaBuilder {
   Meter meter_;
   SchemaDocument document_;
   JsonOptions options_;
-  const MembersForm* form_ = nullptr;
   std::optional<Id> space_;
   std::optional<Grammar::Rule> any_, any_object_;
   std::unordered_map<std::string, Grammar::Rule> rules_;
