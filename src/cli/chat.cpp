@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/process.h"
+#include "pipelines/chat.h"
 #include "pipelines/text.h"
 
 namespace tenon::cli {
@@ -104,7 +105,8 @@ class Chat {
 
   const ChatOptions& options_;
   pipelines::TextPipeline& pipeline_;
-  std::string template_, system_;
+  text::ChatTemplate template_;
+  std::string system_;
   runtime::SamplingOptions sampling_;
   Json messages_;
   size_t last_tokens_ = 0;

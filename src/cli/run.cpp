@@ -12,6 +12,7 @@
 #include "cli/flags.h"
 #include "cli/process.h"
 #include "cli/report.h"
+#include "pipelines/chat.h"
 #include "pipelines/text.h"
 #include "text/grammar/grammar_text.h"
 #include "text/grammar/json_schema.h"
@@ -33,9 +34,9 @@ void write_piece(std::string_view piece) {
   std::fflush(stdout);
 }
 
-std::string template_source(const Options& o, const text::Tokenizer& tokenizer) {
-  return o.template_file.empty() ? pipelines::chat_template_of(tokenizer, false, o.template_name)
-                                 : read_file(o.template_file, 4 << 20);
+text::ChatTemplate chat_template(const Options& o, const text::Tokenizer& tokenizer) {
+  return text::ChatTemplate(o.template_file.empty() ? pipelines::chat_template_of(tokenizer, false, o.template_name)
+                                                    : read_file(o.template_file, 4 << 20));
 }
 
 // The form of the answer: a JSON Schema, or a grammar in GBNF or Lark.
@@ -67,7 +68,7 @@ std::vector<int32_t> prompt_tokens(const Options& o, pipelines::TextPipeline& pi
   if (!o.system.empty()) input.messages.push_back({{"role", "system"}, {"content", o.system}});
   input.messages.push_back({{"role", "user"}, {"content", o.prompt}});
   input.add_generation_prompt = true;
-  return pipelines::chat_prompt(tokenizer, template_source(o, tokenizer), input, o.trust_content).tokens;
+  return pipelines::chat_prompt(tokenizer, chat_template(o, tokenizer), input, o.trust_content).tokens;
 }
 
 int generate(const Options& o) {

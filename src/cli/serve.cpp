@@ -89,6 +89,15 @@ runtime::RunOptions run_options(const Options& o) {
   return r;
 }
 
+pipelines::ChatFormOptions chat_options(const Options& o) {
+  if (!o.tool_format.empty() && !text::tool_format_named(o.tool_format)) {
+    std::string names;
+    for (const auto& f : text::tool_formats()) names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
+    fail(ErrorCode::invalid_argument, "--tool-format '{}': use one of {}", printable(o.tool_format), names);
+  }
+  return {o.template_file.empty() ? "" : read_file(o.template_file, 4 << 20), o.tool_format};
+}
+
 int serve(Options& o) {
   o.http.max_body = parse_size(o.max_body);
   o.http.max_bodies = std::max(o.http.max_bodies, o.http.max_body);
@@ -96,20 +105,12 @@ int serve(Options& o) {
   if (o.http.certificate.empty() != o.http.key.empty())
     fail(ErrorCode::invalid_argument, "--tls-cert and --tls-key go together");
   if (o.aliases.size() > o.models.size()) fail(ErrorCode::invalid_argument, "more --alias than models");
-  server::PoolOptions pool{run_options(o), {o.max_queue}};
+  server::PoolOptions pool{run_options(o), {o.max_queue, chat_options(o)}};
   runtime::Ledger::process().set_limit(pool.run.memory);
 
   AccessLog log(o.access_log);
   server::HttpServer* http = nullptr;
-  std::string chat_template;
-  if (!o.template_file.empty()) chat_template = read_file(o.template_file, 4 << 20);
-  if (!o.tool_format.empty() && !text::tool_format_named(o.tool_format)) {
-    std::string names;
-    for (const auto& f : text::tool_formats()) names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
-    fail(ErrorCode::invalid_argument, "--tool-format '{}': use one of {}", printable(o.tool_format), names);
-  }
-  server::App app({read_keys(o), o.cors, TENON_VERSION, seconds_since_start(), chat_template, o.tool_format}, pool,
-                  http);
+  server::App app({read_keys(o), o.cors, TENON_VERSION, seconds_since_start()}, pool, http);
   for (size_t i = 0; i < o.models.size(); ++i)
     app.pool().add(i < o.aliases.size() ? o.aliases[i] : models::id_of(o.models[i]), o.models[i],
                    i == 0 ? pool.run.adapters : std::vector<models::AdapterFile>{});

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/process.h"
+#include "pipelines/chat.h"
 #include "pipelines/text.h"
 #include "text/template_row.h"
 
@@ -72,7 +73,8 @@ int show(const Options& o) {
   if (!o.documents.empty()) input.documents = read_json(o.documents);
   input.continue_final_message = o.continue_final;
   input.add_generation_prompt = !o.no_generation_prompt && !o.continue_final;
-  pipelines::Prompt prompt = pipelines::chat_prompt(*tokenizer, *find_template(o), input, o.trust_content);
+  pipelines::Prompt prompt =
+      pipelines::chat_prompt(*tokenizer, text::ChatTemplate(*find_template(o)), input, o.trust_content);
   size_t special = 0;
   std::set<std::string> names;
   for (int32_t id : prompt.tokens)

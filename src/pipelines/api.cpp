@@ -1,6 +1,7 @@
 // The public C++ interface over the pipelines.
 #include "backend/kv_type.h"
 #include "base/error.h"
+#include "pipelines/chat.h"
 #include "pipelines/text.h"
 #include "runtime/memory_plan.h"
 #include "tenon/tenon.h"
@@ -77,7 +78,8 @@ Answer TextModel::chat(const std::vector<Message>& messages, const GenerateOptio
   text::ChatInput input;
   for (const Message& m : messages) input.messages.push_back({{"role", m.role}, {"content", m.content}});
   input.add_generation_prompt = true;
-  return impl_->generate(pipelines::chat_prompt(t, pipelines::chat_template_of(t, false), input).tokens, options, sink);
+  const text::ChatTemplate chat_template(pipelines::chat_template_of(t, false));
+  return impl_->generate(pipelines::chat_prompt(t, chat_template, input).tokens, options, sink);
 }
 
 Answer TextModel::chat(const std::string& message, const GenerateOptions& options, const PieceSink& sink) {

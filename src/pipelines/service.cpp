@@ -190,8 +190,9 @@ TextService::TextService(const std::filesystem::path& path, const runtime::RunOp
                          Deliver deliver)
     : pipeline_(path, options),
       constraints_(pipeline_.shared_tokenizer()),
-      options_(service),
-      scheduler_(pipeline_.engine(), (service.max_queue + static_cast<size_t>(options.max_sequences)) * kMostChoices),
+      chats_(pipeline_.tokenizer(), service.chat),
+      options_(std::move(service)),
+      scheduler_(pipeline_.engine(), (options_.max_queue + static_cast<size_t>(options.max_sequences)) * kMostChoices),
       deliver_(std::move(deliver)) {
   load_s_ =
       pipeline_.plan_s() + pipeline_.tokenizer_s() + pipeline_.engine().times().map + pipeline_.engine().times().place;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/metrics.h"
+#include "pipelines/chat.h"
 #include "pipelines/constraints.h"
 #include "pipelines/text.h"
 #include "runtime/scheduler.h"
@@ -73,6 +74,7 @@ constexpr int kMostChoices = 32;  // of one request
 
 struct ServiceOptions {
   size_t max_queue = 512;  // requests that wait
+  ChatFormOptions chat;
 };
 
 // What the service has done so far and holds now.
@@ -101,7 +103,9 @@ class TextService {
   void cancel(uint64_t request);
 
   TextPipeline& pipeline() { return pipeline_; }
+  const TextPipeline& pipeline() const { return pipeline_; }
   Constraints& constraints() { return constraints_; }
+  ChatForms& chats() { return chats_; }                     // of the thread that submits
   int64_t longest() const { return scheduler_.longest(); }  // tokens of prompt and answer
   ServiceStats stats() const;
   size_t open() const { return open_; }  // requests not finished
@@ -124,6 +128,7 @@ class TextService {
   double load_s_ = 0;
   TextPipeline pipeline_;
   Constraints constraints_;
+  ChatForms chats_;
   ServiceOptions options_;
   runtime::Scheduler scheduler_;
   Deliver deliver_;

@@ -244,26 +244,4 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
   return result;
 }
 
-Prompt chat_prompt(const text::Tokenizer& tokenizer, const std::string& template_source, const text::ChatInput& input,
-                   bool trust_content) {
-  text::ChatInput in = input;
-  auto name = [&](std::optional<int32_t> id) { return id ? std::optional(tokenizer.token(*id)) : std::nullopt; };
-  if (!in.bos_token) in.bos_token = name(tokenizer.bos_id());
-  if (!in.eos_token && !tokenizer.eos_ids().empty()) in.eos_token = name(tokenizer.eos_ids().front());
-  text::Rendered r = text::ChatTemplate(template_source).render(in);
-  if (trust_content) r.content.clear();
-  // The template writes BOS itself where the model wants one.
-  return {r.text, tokenizer.encode_prompt(r.text, r.content, {.add_special_tokens = false, .parse_special = true})};
-}
-
-std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools, std::string_view name) {
-  if (const std::string* source = text::choose_template(tokenizer.chat_templates(), tools, name)) return *source;
-  if (tokenizer.chat_templates().empty())
-    fail(ErrorCode::not_found, "the model has no chat template; use --raw for plain text or --chat-template FILE");
-  std::string names;
-  for (const auto& t : tokenizer.chat_templates()) names += (names.empty() ? "" : ", ") + printable(t.first);
-  fail(ErrorCode::not_found, "the model has no chat template called '{}'; it has {}",
-       name.empty() ? "default" : printable(name), names);
-}
-
 }  // namespace tenon::pipelines

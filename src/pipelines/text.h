@@ -14,7 +14,6 @@
 #include "runtime/engine.h"
 #include "runtime/prompt_lookup.h"
 #include "runtime/sampler.h"
-#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace tenon::pipelines {
@@ -83,17 +82,5 @@ std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::pat
 
 // Sets the options' tokenizer memory from file sizes and counts alone; false: the model has no tokenizer.
 bool plan_tokenizer(const std::filesystem::path& path, runtime::RunOptions& options);
-
-// Renders `messages` with the model's template (or `source`), as one string with spans, and encodes it.
-struct Prompt {
-  std::string text;
-  std::vector<int32_t> tokens;
-};
-// What messages say is text: special tokens are only those that the template wrote, unless `trust_content`.
-Prompt chat_prompt(const text::Tokenizer& tokenizer, const std::string& template_source, const text::ChatInput& input,
-                   bool trust_content = false);
-// The template a chat uses: the one called `name`; without a name the default one, or tool_use when tools are given and
-// it exists. Throws Error{not_found}, which lists the names there are.
-std::string chat_template_of(const text::Tokenizer& tokenizer, bool tools, std::string_view name = {});
 
 }  // namespace tenon::pipelines

@@ -250,7 +250,7 @@ void messages(const App::CallPtr& call) {
     const text::ChatInput input = take_messages(f);
     const ToolsAsked tools = take_anthropic_tools(f);
     f.finish();
-    prepare_chat(call->app, *service, input, tools, g);
+    prepare_chat(*service, input, tools, g);
     auto answer = std::make_shared<MessageAnswer>(entry.id, static_cast<int64_t>(g.request.prompt.size()), stream,
                                                   call->exchange, g.speech);
     call->app.generate(call, service, std::move(g.request), answer, std::move(g.form));
@@ -266,7 +266,7 @@ void count_tokens(const App::CallPtr& call) {
     text::ChatInput input = take_messages(f);
     if (ToolsAsked tools = take_anthropic_tools(f); !tools.tools.is_null()) input.tools = tools.tools;
     f.finish();
-    call->reply(Json{{"input_tokens", chat_tokens(call->app, *service, input).size()}});
+    call->reply(Json{{"input_tokens", render_chat(*service, input).tokens.size()}});
   });
 }
 

@@ -26,9 +26,7 @@ struct AppOptions {
   std::vector<std::string> keys;  // none: everybody may
   std::string cors;               // allowed origin, "*": any, "": none
   std::string version;
-  double start_s = 0;         // from the process's start to the server's
-  std::string chat_template;  // Jinja, for all models; "": their own
-  std::string tool_format;    // name of the form of tool calls; "": by the template
+  double start_s = 0;  // from the process's start to the server's
 };
 
 // How an API words an error.

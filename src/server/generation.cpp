@@ -85,7 +85,7 @@ void set_effective(Generation& g, const std::string& name, const Json& value, co
 void take_sampling(Fields& f, const TextService& service, Generation& g) {
   ServiceRequest& r = g.request;
   const runtime::SamplingOptions none;
-  runtime::SamplingOptions& s = r.sampling = const_cast<TextService&>(service).pipeline().default_sampling();
+  runtime::SamplingOptions& s = r.sampling = service.pipeline().default_sampling();
   take_value(g, "temperature", s.temperature, none.temperature, f.number("temperature", 0, 100));
   std::optional<int64_t> top_k = f.integer("top_k", -1, INT32_MAX);
   if (top_k && *top_k < 0) top_k = 0;
@@ -158,17 +158,9 @@ Json check_messages(const Json& messages, const std::string& field) {
   return out;
 }
 
-std::string chat_template(const App& app, const TextService& service, bool tools) {
-  if (!app.options().chat_template.empty()) return app.options().chat_template;
-  return pipelines::chat_template_of(const_cast<TextService&>(service).pipeline().require_tokenizer(), tools);
-}
-
-std::vector<int32_t> chat_tokens(const App& app, const TextService& service, const text::ChatInput& input,
-                                 std::string* text) {
-  const text::Tokenizer& tokenizer = const_cast<TextService&>(service).pipeline().require_tokenizer();
-  pipelines::Prompt p = pipelines::chat_prompt(tokenizer, chat_template(app, service, !input.tools.is_null()), input);
-  if (text) *text = p.text;
-  return p.tokens;
+pipelines::Prompt render_chat(TextService& service, const text::ChatInput& input) {
+  const pipelines::ChatForm& form = service.chats().get(!input.tools.is_null());
+  return pipelines::chat_prompt(service.pipeline().require_tokenizer(), form.chat_template, input);
 }
 
 Json usage_json(const std::vector<pipelines::ChoiceSummary>& choices) {

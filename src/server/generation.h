@@ -33,11 +33,8 @@ void take_sampling(Fields& f, const TextService& service, Generation& g);
 // One sampling value set by the request under another API's name.
 void set_effective(Generation& g, const std::string& name, const Json& value, const char* source);
 
-// The template that the server was given, or the model's own.
-std::string chat_template(const App& app, const TextService& service, bool tools);
 // The chat prompt of messages that are checked and of the template's form.
-std::vector<int32_t> chat_tokens(const App& app, const TextService& service, const text::ChatInput& input,
-                                 std::string* text = nullptr);
+pipelines::Prompt render_chat(TextService& service, const text::ChatInput& input);
 // OpenAI's messages -> the template's: parts of text are joined. Throws ApiError naming the message.
 Json check_messages(const Json& messages, const std::string& field);
 

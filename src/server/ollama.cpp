@@ -174,7 +174,7 @@ void chat(const App::CallPtr& call) {
     take_think(f, input);
     const ToolsAsked tools = take_tools(f);
     f.finish();
-    prepare_chat(call->app, *service, input, tools, g);
+    prepare_chat(*service, input, tools, g);
     answer(call, service, entry, g, true, stream);
   });
 }
@@ -206,7 +206,7 @@ void generate(const App::CallPtr& call) {
       input.messages.push_back({{"role", "user"}, {"content", prompt}});
       input.add_generation_prompt = true;
       input.kwargs = thinking.kwargs;
-      prepare_chat(call->app, *service, input, {}, g);
+      prepare_chat(*service, input, {}, g);
     }
     answer(call, service, entry, g, false, stream);
   });

@@ -16,7 +16,7 @@ using pipelines::ChoiceSummary;
 using pipelines::TokenReport;
 
 std::string token_text(const TextService& service, int32_t id) {
-  const text::Tokenizer* t = const_cast<TextService&>(service).pipeline().tokenizer();
+  const text::Tokenizer* t = service.pipeline().tokenizer();
   if (!t || id >= t->vocab_size()) return "";
   return t->decode({&id, 1});
 }
@@ -334,7 +334,7 @@ void chat(const App::CallPtr& call) {
     f.unsupported("modalities", {Json::array({"text"})});
     for (const char* name : {"audio", "prediction", "web_search_options"}) f.unsupported(name);
     f.finish();
-    prepare_chat(call->app, *service, input, tools, g);
+    prepare_chat(*service, input, tools, g);
     a.effective = g.effective;
     a.speech = g.speech;
     call->app.generate(call, service, std::move(g.request), std::make_shared<ChatAnswer>(a, service, call->exchange),
@@ -343,7 +343,7 @@ void chat(const App::CallPtr& call) {
 }
 
 std::vector<int32_t> completion_prompt(const Json& prompt, const TextService& service) {
-  auto& pipeline = const_cast<TextService&>(service).pipeline();
+  auto& pipeline = service.pipeline();
   const Json* one = &prompt;
   if (prompt.is_array() && prompt.size() == 1 && !prompt[0].is_number()) one = &prompt[0];
   if (one->is_string())

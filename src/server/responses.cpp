@@ -263,7 +263,7 @@ void responses(const App::CallPtr& call) {
     if (body->contains("text")) echoed["text"] = body->at("text");
     for (const char* name : {"tools", "tool_choice", "parallel_tool_calls"})
       if (body->contains(name)) echoed[name] = body->at(name);
-    prepare_chat(call->app, *service, input, tools, g);
+    prepare_chat(*service, input, tools, g);
     auto answer = std::make_shared<ResponseAnswer>(entry.id, echoed, g.effective, stream, call->exchange, g.speech);
     call->app.generate(call, service, std::move(g.request), answer, std::move(g.form));
   });

@@ -16,20 +16,6 @@ bool is_tool_name(const std::string& name) {
   return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), part_of_name);
 }
 
-// Special tokens that stand in marks: they must show in the text.
-std::vector<int32_t> special_marks(const text::ToolFormat& format, const text::Tokenizer& tokenizer) {
-  std::vector<int32_t> out;
-  for (std::string_view mark : text::marks_of(format))
-    for (size_t a = 0; a < mark.size(); ++a) {
-      if ((mark[a] & 0xC0) == 0x80) continue;  // inside of a character
-      for (size_t n = 3; a + n <= mark.size(); ++n)
-        if (auto id = tokenizer.id(mark.substr(a, n)); id && tokenizer.is_special(*id)) out.push_back(*id);
-    }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
 // `answer`: what an answer without calls must look like.
 OutputForm tool_form(const text::ToolFormat& format, const ToolsAsked& asked, bool reasoning_open,
                      const std::optional<OutputForm>& answer) {
@@ -113,27 +99,24 @@ ToolsAsked take_tools(Fields& f) {
   return out;
 }
 
-void prepare_chat(const App& app, const TextService& service, text::ChatInput input, const ToolsAsked& asked,
-                  Generation& g) {
-  const text::Tokenizer& tokenizer = const_cast<TextService&>(service).pipeline().require_tokenizer();
+void prepare_chat(TextService& service, text::ChatInput input, const ToolsAsked& asked, Generation& g) {
   const bool tools = !asked.tools.is_null();
   if (tools) input.tools = asked.tools;
-  const std::string source = chat_template(app, service, tools);
-  const std::string& wanted = app.options().tool_format;
-  const text::ToolFormat* format = wanted.empty() ? &text::tool_format_for(source) : text::tool_format_named(wanted);
+  const pipelines::ChatForm& form = service.chats().get(tools);
+  const text::ToolFormat* format = form.format;
   if (tools && !asked.off && format->body == text::ToolFormat::Body::none)
     refuse("tools",
            "the model's chat template does not write tool calls in a form that is known here; serve it with "
            "--tool-format, or with another --chat-template",
            400, "unsupported_field");
-  pipelines::Prompt prompt = pipelines::chat_prompt(tokenizer, source, input);
+  pipelines::Prompt prompt = render_chat(service, input);
   g.request.prompt = std::move(prompt.tokens);
   const bool open = input.add_generation_prompt && text::opens_reasoning(*format, prompt.text);
-  const bool thinks = open || (!format->think_end.empty() && source.find(format->think_end) != std::string::npos);
+  const bool thinks = open || form.thinks;
   const bool calls = tools && !asked.off;
   if (calls || thinks) {
     g.speech = {format, calls ? asked.tools : Json(), open, new_id("call")};
-    g.request.shown_token_ids = special_marks(*format, tokenizer);
+    g.request.shown_token_ids = form.marks;
   }
   if (calls) {
     g.form = tool_form(*format, asked, open, g.form);

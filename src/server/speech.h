@@ -27,8 +27,7 @@ void check_tools(const Json& tools, const std::string& field);
 
 // Renders the conversation into g.request.prompt and decides how the answer is read and held to its form: sets g.form,
 // g.speech, g.request.shown_token_ids. Throws ApiError.
-void prepare_chat(const App& app, const TextService& service, text::ChatInput input, const ToolsAsked& tools,
-                  Generation& g);
+void prepare_chat(TextService& service, text::ChatInput input, const ToolsAsked& tools, Generation& g);
 
 // One choice of an answer as it comes.
 class SpeechReader {

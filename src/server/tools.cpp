@@ -73,9 +73,8 @@ void apply_template(const App::CallPtr& call) {
                      if (ToolsAsked tools = take_tools(f); !tools.tools.is_null()) input.tools = tools.tools;
                      if (const Json* kwargs = f.take("chat_template_kwargs")) input.kwargs = *kwargs;
                      f.finish();
-                     std::string text;
-                     auto ids = chat_tokens(call->app, *service, input, &text);
-                     call->reply({{"prompt", text}, {"tokens", ids}, {"count", ids.size()}});
+                     const pipelines::Prompt p = render_chat(*service, input);
+                     call->reply({{"prompt", p.text}, {"tokens", p.tokens}, {"count", p.tokens.size()}});
                    });
 }
 

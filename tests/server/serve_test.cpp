@@ -107,7 +107,7 @@ class Server : public testing::Test {
     run.context = 256;
     run.prefix_cache = true;
     run.final_hidden = true;
-    app_ = std::make_unique<App>(options, PoolOptions{run, {max_queue}}, http_pointer_);
+    app_ = std::make_unique<App>(options, PoolOptions{run, {max_queue, {}}}, http_pointer_);
     app_->pool().add("tiny", tiny_model(), adapters_);
     http_ = std::make_unique<HttpServer>(
         http, [this](HttpRequest r, const std::shared_ptr<Exchange>& e) { app_->handle(std::move(r), e); });
