@@ -59,6 +59,29 @@ void BlockPool::adopt(int64_t sequence, int64_t j, int32_t block) noexcept {
 
 void BlockPool::keep(int32_t block, int32_t node) noexcept { nodes_[static_cast<size_t>(block)] = node; }
 
+void BlockPool::unkeep(int32_t block) noexcept {
+  nodes_[static_cast<size_t>(block)] = -1;
+  if (refs_[static_cast<size_t>(block)] > 0) return;
+  unlink(block);
+  free_.push_back(block);
+}
+
+int32_t BlockPool::state(int64_t sequence) const noexcept {
+  const int64_t next = next_[static_cast<size_t>(sequence)];
+  return next == 0 ? -1 : tables_[slot(sequence, next - 1)];
+}
+
+BlockPool::Advance BlockPool::advance(int64_t sequence) noexcept {
+  const int32_t from = state(sequence);
+  if (from >= 0 && refs_[static_cast<size_t>(from)] == 1 && !kept(from)) return {from, from};
+  int64_t& next = next_[static_cast<size_t>(sequence)];
+  int32_t& to = tables_[slot(sequence, next)];
+  if (to >= 0) drop(std::exchange(to, -1));  // what the step before read
+  to = take();
+  if (to >= 0) ++next;
+  return {from, to};
+}
+
 int32_t BlockPool::take() noexcept {
   int32_t block = -1;
   if (!free_.empty()) {

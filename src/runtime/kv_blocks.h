@@ -39,10 +39,21 @@ class BlockPool {
   void adopt(int64_t sequence, int64_t j, int32_t block) noexcept;
   void skip(int64_t sequence, int64_t blocks) noexcept { next_[static_cast<size_t>(sequence)] = blocks; }
   void keep(int32_t block, int32_t node) noexcept;  // `node` of the tree holds the block: not freed when unread
+  void unkeep(int32_t block) noexcept;
   bool kept(int32_t block) const { return nodes_[static_cast<size_t>(block)] >= 0; }
   // Called when a kept block's room is taken.
   void set_on_evict(std::function<void(int32_t node)> f) { on_evict_ = std::move(f); }
   static constexpr uint64_t kBytesPerBlock = 5 * sizeof(int32_t);
+
+  // ---- For layers whose state is of one size (recurrent, convolution): a block is the state behind some token, the
+  // ring is 2. With twice as many blocks as sequences advance() never fails.
+  struct Advance {
+    int32_t from, to;  // from -1: the sequence has no state yet; to -1: the pool is empty
+  };
+  // The blocks that a sequence's next step reads and writes. They differ where the tree or another sequence has the
+  // first, which then stays as it is, and readable until the step after.
+  Advance advance(int64_t sequence) noexcept;
+  int32_t state(int64_t sequence) const noexcept;  // behind the last step; -1: none
 
  private:
   size_t slot(int64_t sequence, int64_t j) const { return static_cast<size_t>(sequence * ring_ + j % ring_); }

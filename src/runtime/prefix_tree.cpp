@@ -72,6 +72,7 @@ void PrefixTree::evicted(int32_t node, size_t group) noexcept {
 
 // The first block that position 32 n of a group still sees.
 int64_t PrefixTree::first_seen(size_t group, int64_t n) const noexcept {
+  if (windows_[group] == kState) return n - 1;
   return windows_[group] == 0 ? 0 : std::max<int64_t>(0, n * kKvBlock - windows_[group] + 1) / kKvBlock;
 }
 
@@ -114,7 +115,35 @@ int64_t PrefixTree::adopt(int64_t sequence, uint64_t regime, std::span<const int
   return n * kKvBlock;
 }
 
-void PrefixTree::keep(int64_t sequence, uint64_t regime, std::span<const int32_t> tokens, int64_t length) noexcept {
+int64_t PrefixTree::step_end(int64_t from, int64_t to, int64_t turn) noexcept {
+  const int64_t turn_end = turn / kKvBlock * kKvBlock, next = (from / kCheckpointTokens + 1) * kCheckpointTokens;
+  if (turn_end > from && turn_end < next) return std::min(to, turn_end);
+  return std::min(to, next);
+}
+
+// The sequence's states are those behind the node's tokens.
+void PrefixTree::keep_states(int64_t sequence, int32_t node, bool stays) noexcept {
+  End& end = ends_[static_cast<size_t>(sequence)];
+  const int32_t before = end.passing;
+  const bool there = before >= 0 && nodes_[static_cast<size_t>(before)].serial == end.passing_serial;
+  end.passing = -1;
+  for (size_t g = 0; g < pools_.size(); ++g) {
+    if (windows_[g] != kState) continue;
+    const int32_t block = pools_[g].state(sequence);
+    if (held(node, g) >= 0 || pools_[g].kept(block)) continue;
+    held(node, g) = block;
+    pools_[g].keep(block, node);
+    if (!stays) end.passing = node, end.passing_serial = nodes_[static_cast<size_t>(node)].serial;
+  }
+  for (size_t g = 0; g < pools_.size() && there; ++g)
+    if (windows_[g] == kState && held(before, g) >= 0) {
+      pools_[g].unkeep(held(before, g));
+      held(before, g) = -1;
+    }
+}
+
+void PrefixTree::keep(int64_t sequence, uint64_t regime, std::span<const int32_t> tokens, int64_t length,
+                      int64_t turn) noexcept {
   End& end = ends_[static_cast<size_t>(sequence)];
   for (; (end.blocks + 1) * kKvBlock <= length; ++end.blocks) {
     const int32_t* block_tokens = tokens.data() + end.blocks * kKvBlock;
@@ -122,12 +151,15 @@ void PrefixTree::keep(int64_t sequence, uint64_t regime, std::span<const int32_t
     int32_t node = find(parent, block_tokens);
     if (node < 0) node = add(parent, block_tokens);
     for (size_t g = 0; g < pools_.size(); ++g) {
+      if (windows_[g] == kState) continue;
       int32_t block = pools_[g].block(sequence, end.blocks);
       if (held(node, g) >= 0 || pools_[g].kept(block)) continue;  // another sequence's is there already
       held(node, g) = block;
       pools_[g].keep(block, node);
     }
     end.serial = nodes_[static_cast<size_t>(node)].serial;
+    if (const int64_t at = (end.blocks + 1) * kKvBlock; at == length)
+      keep_states(sequence, node, at % kCheckpointTokens == 0 || at == turn / kKvBlock * kKvBlock);
   }
 }
 
