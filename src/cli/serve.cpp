@@ -35,11 +35,13 @@ class AccessLog {
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
 
-  void open() {
-    close();
-    if (path_.empty()) return;
-    file_ = path_ == "-" ? stderr : std::fopen(path_.c_str(), "a");
-    if (!file_) fail(ErrorCode::io, "--access-log {}: cannot be written", printable(path_));
+  // Of a server that runs: what cannot be opened any more is no reason to end it.
+  void reopen() {
+    try {
+      open();
+    } catch (const Error& e) {
+      log_warn("{}; nothing is logged until the next SIGHUP", e.what());
+    }
   }
   void write(const server::HttpRequest& r, const server::Exchange& e) {
     if (!file_) return;
@@ -57,6 +59,12 @@ class AccessLog {
   }
 
  private:
+  void open() {
+    close();
+    if (path_.empty()) return;
+    file_ = path_ == "-" ? stderr : std::fopen(path_.c_str(), "a");
+    if (!file_) fail(ErrorCode::io, "--access-log {}: cannot be written", printable(path_));
+  }
   void close() {
     if (file_ && file_ != stderr) std::fclose(file_);
     file_ = nullptr;
@@ -118,7 +126,7 @@ int serve(Options& o) {
       o.http, [&](server::HttpRequest r, const std::shared_ptr<server::Exchange>& e) { app.handle(std::move(r), e); },
       [&](const server::HttpRequest& r, const server::Exchange& e) { log.write(r, e); });
   http = &server;
-  server.handle_signals([&] { log.open(); });
+  server.handle_signals([&] { log.reopen(); });
   std::string failure;
   app.load_first([&](const std::string& error) {
     if (!error.empty()) {

@@ -60,9 +60,9 @@ void AdaptedSource::add(size_t adapter) {
     if (!a && !b) fail(ErrorCode::unsupported, "{}: tensor {} is no matrix of a LoRA adapter", file, printable(t.name));
     if (t.shape.size() != 2 || !is_float(t.dtype))
       fail(ErrorCode::invalid_file, "{}: tensor {} is no matrix", file, printable(t.name));
+    const TensorInfo& other = c.at(std::string(t.name).replace(t.name.rfind(a ? kA : kB), kA.size(), a ? kB : kA));
     if (!a) continue;  // with its other half
     std::string layer(name.substr(0, name.size() - kA.size()));
-    const TensorInfo& other = c.at(std::string(t.name).replace(t.name.rfind(kA), kA.size(), kB));
     const int64_t rank = t.shape[0];
     if (other.shape.size() != 2 || other.shape[1] != rank || rank < 1 || rank > kMostRank)
       fail(ErrorCode::invalid_file, "{}: {} and its lora_B have ranks {} and {}, wanted one of at most {}", file,

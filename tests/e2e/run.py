@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Commands end to end on the golden models: outputs, exit codes, one-line errors, JSON on stdout and nothing else."""
-import json, os, re, struct, subprocess, sys, tempfile
+import json, os, re, shutil, signal, struct, subprocess, sys, tempfile, time, urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,7 +136,40 @@ def text():
         expect(rc == 0 and result["tokens"] > 100 and 0 < result["nll"] < 20, f"perplexity: {result}")
 
 
-for check in (greedy, exit_codes, forward, plan_and_inspect, text):
+def access_log():
+    with tempfile.TemporaryDirectory() as folder:
+        logs = Path(folder) / "logs"
+        logs.mkdir()
+        server = subprocess.Popen([TENON, "serve", model("llama-s-q4_0"), "--port", "0", "--access-log", logs / "access"], stderr=subprocess.PIPE, text=True)
+        url = server.stderr.readline().split(" on ")[1].split(" ")[0].rstrip()
+
+        def requests_of(file):  # once the line of the last one is there
+            for _ in range(100):
+                urllib.request.urlopen(url + "/version").read()
+                if file.exists() and file.read_text().endswith("}\n"):
+                    return [json.loads(line) for line in file.read_text().splitlines()]
+                time.sleep(0.05)
+            return []
+
+        lines = requests_of(logs / "access")
+        expect(lines and lines[0]["path"] == "/version" and lines[0]["status"] == 200 and lines[0]["method"] == "GET", f"access log: {lines}")
+        (logs / "access").rename(logs / "old")
+        server.send_signal(signal.SIGHUP)
+        expect(requests_of(logs / "access"), "the access log is written anew behind SIGHUP")
+        old = (logs / "old").read_text()
+        requests_of(logs / "access")
+        expect((logs / "old").read_text() == old, "the log that was moved away is left alone")
+        shutil.rmtree(logs)
+        server.send_signal(signal.SIGHUP)
+        for line in server.stderr:
+            if "cannot be written" in line:
+                break
+        expect(urllib.request.urlopen(url + "/version").status == 200, "a log that cannot be opened ends no server")
+        server.send_signal(signal.SIGTERM)
+        expect(server.wait(20) == 0, "SIGTERM ends it")
+
+
+for check in (greedy, exit_codes, forward, plan_and_inspect, text, access_log):
     check()
 print(f"{checks - len(failures)} passed, {len(failures)} failed")
 sys.exit(1 if failures else 0)

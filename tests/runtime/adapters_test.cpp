@@ -194,6 +194,19 @@ TEST_F(Adapters, WhatCannotBeHonouredIsRefusedByName) {
   refused("low_rank", {{"model.layers.0.self_attn.q_proj", 32, 64, 2}}, Json::object());
   refused("rank", {{"model.layers.0.self_attn.q_proj", 64, 64, 2000}}, Json::object());
   refused("head", {{"lm_head", 64, 112, 2}}, Json::object());
+  for (const char* half : {".lora_A", ".lora_B"}) {
+    const std::string name = "base_model.model." + good.name + half + ".weight";
+    const fs::path to = folder_ / "half";
+    std::vector<AdaptedLayer> layers{good};
+    test::write_adapter(to, layers, 1, 3);
+    {
+      formats::SafetensorsWriter file(to / "adapter_model.safetensors", {{name, DType::f32, {64, 64}}});
+      const std::vector<float> zeros(64 * 64);
+      file.write(0, 0, std::as_bytes(std::span(zeros)));
+    }
+    const models::AdapterFile file{"half", to};
+    EXPECT_THROW(models::Model::open(model_, {&file, 1}), Error) << half << " alone";
+  }
   const models::AdapterFile missing{"none", folder_ / "none"};
   EXPECT_THROW(models::Model::open(model_, {&missing, 1}), Error);
   // llama's GGUF files permute the rows of q_proj and k_proj.
