@@ -1,11 +1,12 @@
 // Masks of typical grammars over a large vocabulary: time of compilation, and of a mask along random sentences, where
-// nothing is remembered from earlier requests. grammar_bench TOKENIZER [SENTENCES]
+// nothing is remembered from earlier requests. grammar_bench TOKENIZER [SENTENCES [CASE]]
 #include <fmt/core.h>
 #include <time.h>
 
 #include <algorithm>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -130,7 +131,7 @@ void report(const char* name, double compile, std::vector<double>& masks, std::v
       name, 1e3 * compile, masks.size(), at(masks, 0.5), at(masks, 0.99), at(masks, 1), at(accepts, 0.99));
 }
 
-void run(const char* tokenizer, int sentences) {
+void run(const char* tokenizer, int sentences, std::string_view only) {
   auto begin = now();
   auto spellings = Tokenizer::load(tokenizer);
   double load = seconds_since(begin);
@@ -140,6 +141,7 @@ void run(const char* tokenizer, int sentences) {
              seconds_since(begin), 1e-6 * static_cast<double>(trie->memory_bytes()));
   std::vector<double> all, all_accepts;
   for (const Case& c : kCases) {
+    if (std::string_view(c.name).find(only) == std::string_view::npos) continue;
     trie = TokenTrie::build(*spellings);  // nothing shared between the cases
     begin = now();
     auto constraint = Constraint::compile(c.grammar(), trie);
@@ -171,11 +173,11 @@ void run(const char* tokenizer, int sentences) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "grammar_bench TOKENIZER [SENTENCES]\n");
+    fmt::print(stderr, "grammar_bench TOKENIZER [SENTENCES [CASE]]\n");
     return 2;
   }
   try {
-    tenon::text::grammar::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 20);
+    tenon::text::grammar::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 20, argc > 3 ? argv[3] : "");
   } catch (const tenon::Error& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 1;

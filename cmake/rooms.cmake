@@ -1,4 +1,5 @@
-# One static library per room of src/, one test program per room of tests/, one fuzzer per file of tests/fuzz/.
+# One static library per room of src/, one test program per room of tests/, one fuzzer per file of tests/fuzz/, one program per file
+# of bench/ (target `benches`, not built by default).
 
 # tenon_room(NAME [ROOMS lower...] [LINK libraries...])
 function(tenon_room name)
@@ -35,6 +36,17 @@ function(tenon_tests)
   target_include_directories(layering_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(layering_tests PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME layering COMMAND layering_tests)
+endfunction()
+
+function(tenon_benches)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_bench.cpp)
+  add_custom_target(benches)
+  foreach(source ${sources})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} EXCLUDE_FROM_ALL ${source})
+    target_link_libraries(${name} PRIVATE tenon_backend tenon_text)
+    add_dependencies(benches ${name})
+  endforeach()
 endfunction()
 
 function(tenon_fuzzers)

@@ -190,7 +190,8 @@ uint32_t Tables::step(uint32_t set, std::string_view bytes) {
   return set;
 }
 
-void Tables::walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& bits) {
+void Tables::walk(const LocalMask& local, uint32_t from, std::vector<uint32_t>& bits) {
+  const Remainders& rest = local.walk->beyond;
   const std::array<uint64_t, 4> first = first_bytes(from);
   std::array<uint32_t, TokenTrie::kLongest + 1> path;
   path[0] = from;
@@ -205,8 +206,9 @@ void Tables::walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& 
     path[n.depth + 1u] = to;
     if (n.first_token != n.last_token && sets_[to].live)
       for (uint32_t t = n.first_token; t < n.last_token; ++t) {
-        auto id = static_cast<uint32_t>(rest.tokens[t]);
-        bits[id >> 5] |= 1u << (id & 31);
+        const auto [token, characters] = rest.tokens[t];
+        const auto id = static_cast<uint32_t>(token);
+        if (local.may_end(characters)) bits[id >> 5] |= 1u << (id & 31);
       }
     ++i;
   }
@@ -267,8 +269,9 @@ const TokenSet& Tables::mask(uint32_t set) {
     if (local->crosses() && !exhausted()) {
       uint32_t behind = closure(c.frame);
       if (behind != kDead && !sets_[behind].configs.empty() && walked.emplace(local.get(), behind).second) {
-        walk(local->beyond, behind, bits);
-        for (uint32_t node : local->branches) walk_branch(node, behind, bits);
+        walk(*local, behind, bits);
+        for (const Walk::Branch& b : local->walk->branches)
+          if (local->may_end(b.characters)) walk_branch(b.node, behind, bits);
       }
     }
     kept.push_back(std::move(local));

@@ -70,7 +70,7 @@ class Tables {
   void tidy(std::vector<Config>& configs) const;
   bool exhausted() const { return work_ > most_work_ || bytes_ > most_bytes_; }
   const std::array<uint64_t, 4>& first_bytes(uint32_t set);
-  void walk(const Remainders& rest, uint32_t from, std::vector<uint32_t>& bits);
+  void walk(const LocalMask& local, uint32_t from, std::vector<uint32_t>& bits);
   void walk_branch(uint32_t node, uint32_t from, std::vector<uint32_t>& bits);
   uint64_t distance(const Config& c) const;
 

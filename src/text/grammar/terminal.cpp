@@ -11,14 +11,19 @@ namespace tenon::text::grammar {
 namespace {
 
 // Of one terminal, before they are dropped.
-constexpr size_t kMaskBytes = size_t{4} << 20, kWalkBytes = size_t{8} << 20;
+constexpr size_t kMaskBytes = size_t{12} << 20, kWalkBytes = size_t{8} << 20;
+
+struct Beyond {
+  std::string_view rest;  // behind the byte that ended the terminal
+  Remainders::Token token;
+};
 
 // Sorted remainders as a trie.
-Remainders make_remainders(const std::vector<std::pair<std::string_view, int32_t>>& sorted) {
+Remainders make_remainders(const std::vector<Beyond>& sorted) {
   Remainders out;
   std::vector<uint32_t> path;  // the open nodes
   std::string_view previous;
-  for (auto& [text, token] : sorted) {
+  for (const auto& [text, token] : sorted) {
     size_t shared = 0;
     while (shared < text.size() && shared < previous.size() && text[shared] == previous[shared]) ++shared;
     while (path.size() > shared) {
@@ -63,9 +68,10 @@ TokenSet::TokenSet(std::vector<uint32_t> bits) {
       ids_.push_back(static_cast<int32_t>(i * 32 + static_cast<size_t>(__builtin_ctz(w))));
 }
 
-size_t LocalMask::bytes() const {
-  return sizeof(*this) + inside.bytes() + beyond.nodes.capacity() * sizeof(Remainders::Node) +
-         beyond.tokens.capacity() * 4 + branches.capacity() * 4;
+size_t Walk::bytes() const {
+  return sizeof(*this) + inside.capacity() * 4 + inside_up_to.capacity() * 4 +
+         beyond.nodes.capacity() * sizeof(Remainders::Node) + beyond.tokens.capacity() * sizeof(Remainders::Token) +
+         branches.capacity() * sizeof(Branch) + closed.capacity() * sizeof(closed[0]);
 }
 
 Walks::Walks(const Dfa& dfa, const TokenTrie& trie) {
@@ -119,6 +125,7 @@ Walk Walks::compute(const TokenTrie& trie, const Dfa& dfa, uint32_t state) const
   const auto& nodes = trie.nodes();
   const bool counted = dfa.counted();
   std::vector<std::pair<uint16_t, int32_t>> inside;
+  std::vector<Beyond> beyond;
   Walk out;
   // Below a byte where the terminal may end, tokens live on although the automaton is dead from this depth on.
   constexpr int kAlive = 1 << 20;
@@ -162,7 +169,7 @@ Walk Walks::compute(const TokenTrie& trie, const Dfa& dfa, uint32_t state) const
       if (ends_inside && !counted) continue;
       std::string_view text = trie.spelling(t);
       for (int e = from.open; e >= 0; e = earlier[static_cast<size_t>(e)])
-        out.beyond.push_back({text.substr(static_cast<size_t>(e) + 1), t, path[static_cast<size_t>(e) + 1].characters});
+        beyond.push_back({text.substr(static_cast<size_t>(e) + 1), {t, path[static_cast<size_t>(e) + 1].characters}});
     }
   }
   uint16_t most = 0;
@@ -174,9 +181,10 @@ Walk Walks::compute(const TokenTrie& trie, const Dfa& dfa, uint32_t state) const
   std::copy(out.inside_up_to.begin(), out.inside_up_to.end() - 1, place.begin() + 1);
   out.inside.resize(inside.size());
   for (auto& [c, t] : inside) out.inside[place[c]++] = t;
-  std::sort(out.beyond.begin(), out.beyond.end(), [](const Walk::Beyond& a, const Walk::Beyond& b) {
-    return std::tie(a.rest, a.token) < std::tie(b.rest, b.token);
+  std::sort(beyond.begin(), beyond.end(), [](const Beyond& a, const Beyond& b) {
+    return std::tie(a.rest, a.token.id) < std::tie(b.rest, b.token.id);
   });
+  out.beyond = make_remainders(beyond);
   return out;
 }
 
@@ -214,8 +222,9 @@ std::shared_ptr<const LocalMask> Terminal::local_mask(const TokenTrie& trie, uin
   }
   auto mask = std::make_shared<const LocalMask>(compute(trie, state, due, left));
   std::lock_guard lock(mutex_);
-  if (mask_bytes_ > kMaskBytes) masks_.clear(), mask_bytes_ = 0;
+  if (mask_bytes_ > kMaskBytes) masks_.clear(), masked_states_.clear(), mask_bytes_ = 0;
   if (masks_.emplace(key, mask).second) mask_bytes_ += mask->bytes() + 64;
+  if (masked_states_.insert(state).second) mask_bytes_ += mask->walk->bytes();
   return mask;
 }
 
@@ -223,18 +232,12 @@ LocalMask Terminal::compute(const TokenTrie& trie, uint32_t state, uint32_t due,
   std::shared_ptr<const Walk> walk = walks_->from(trie, dfa_, state);
   const auto& up_to = walk->inside_up_to;
   const size_t n = up_to.empty() ? 0 : up_to[std::min<size_t>(left, up_to.size() - 1)];
-  std::vector<int32_t> inside(walk->inside.begin(), walk->inside.begin() + static_cast<std::ptrdiff_t>(n));
+  std::vector<uint32_t> bits(trie.mask_words(), 0);
+  auto set = [&](int32_t id) { bits[static_cast<uint32_t>(id) >> 5] |= 1u << (id & 31); };
+  for (size_t i = 0; i < n; ++i) set(walk->inside[i]);
   for (auto [token, characters] : walk->closed)
-    if (characters >= due && characters <= left) inside.push_back(token);
-  std::vector<std::pair<std::string_view, int32_t>> rest;
-  for (const Walk::Beyond& b : walk->beyond) {
-    if (b.characters < due || b.characters > left) continue;
-    if (rest.empty() || rest.back() != std::pair(b.rest, b.token)) rest.emplace_back(b.rest, b.token);
-  }
-  std::vector<uint32_t> branches;
-  for (const Walk::Branch& b : walk->branches)
-    if (b.characters >= due && b.characters <= left) branches.push_back(b.node);
-  return {TokenSet(std::move(inside), trie.mask_words()), make_remainders(rest), std::move(branches)};
+    if (characters >= due && characters <= left) set(token);
+  return {TokenSet(std::move(bits)), std::move(walk), due, left};
 }
 
 void Terminal::warm(const TokenTrie& trie) const {

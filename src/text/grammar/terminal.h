@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "text/grammar/dfa.h"
@@ -39,38 +40,38 @@ struct Remainders {
     uint8_t byte;
     uint8_t depth;
   };
+  struct Token {
+    int32_t id;
+    uint16_t characters;  // counted up to the byte that ended the terminal
+  };
   std::vector<Node> nodes;
-  std::vector<int32_t> tokens;
-};
-
-struct LocalMask {
-  TokenSet inside;  // tokens that end inside of the terminal or with it
-  Remainders beyond;
-  std::vector<uint32_t> branches;  // nodes of the vocabulary's trie that end the terminal, with much below them
-  bool crosses() const { return !beyond.nodes.empty() || !branches.empty(); }
-  size_t bytes() const;
+  std::vector<Token> tokens;
 };
 
 // How the tokens of a vocabulary run through an automaton from one of its states, bounds on its count left aside: those
 // are applied afterwards, since each position of a bounded string would need a walk of its own.
 struct Walk {
-  struct Beyond {
-    std::string_view rest;  // behind the byte that ended the terminal
-    int32_t token;
-    uint16_t characters;  // counted up to that byte
-  };
   struct Branch {
     uint32_t node;
     uint16_t characters;
   };
-  std::vector<Branch> branches;                      // where so much lies below that it is not copied into `beyond`
+  Remainders beyond;
+  // Nodes of the vocabulary's trie that end the terminal, where so much lies below that it is not copied into `beyond`.
+  std::vector<Branch> branches;
   std::vector<int32_t> inside;                       // by the characters they count
   std::vector<std::pair<int32_t, uint16_t>> closed;  // tokens and what they count, that end behind a closing byte
   std::vector<uint32_t> inside_up_to;                // [c]: how many of them count at most c
-  std::vector<Beyond> beyond;                        // by rest, then token
-  size_t bytes() const {
-    return inside.capacity() * 4 + inside_up_to.capacity() * 4 + beyond.capacity() * sizeof(Beyond);
-  }
+  size_t bytes() const;
+};
+
+// What a terminal makes of the vocabulary from a state, with `due` characters still to come and `left` at most.
+struct LocalMask {
+  TokenSet inside;  // tokens that end inside of the terminal or with it
+  std::shared_ptr<const Walk> walk;
+  uint32_t due, left;
+  bool crosses() const { return !walk->beyond.nodes.empty() || !walk->branches.empty(); }
+  bool may_end(uint16_t characters) const { return characters >= due && characters <= left; }
+  size_t bytes() const { return sizeof(*this) + inside.bytes(); }
 };
 
 // The walks of all automata that differ in their bounds only.
@@ -120,8 +121,9 @@ class Terminal {
   Dfa dfa_;
   std::shared_ptr<const Walks> walks_;
   std::vector<uint8_t> moves_;
-  mutable std::mutex mutex_;  // guards masks_ and mask_bytes_
+  mutable std::mutex mutex_;  // guards masks_ and mask_bytes_, which has their walks' once for each state
   mutable std::unordered_map<uint64_t, std::shared_ptr<const LocalMask>> masks_;
+  mutable std::unordered_set<uint32_t> masked_states_;
   mutable size_t mask_bytes_ = 0;
 };
 
