@@ -46,11 +46,14 @@ class MessageAnswer : public Answer {
     if (!delta.reasoning.empty()) out += add("thinking", "thinking_delta", delta.reasoning);
     if (!delta.content.empty()) out += add("text", "text_delta", delta.content);
     for (const text::ToolCall& c : delta.calls) {
-      out += close();
-      blocks_.push_back({{"type", "tool_use"}, {"id", c.id}, {"name", c.name}, {"input", Json::object()}});
-      out += open();
+      if (c.begins()) {
+        out += close();
+        blocks_.push_back({{"type", "tool_use"}, {"id", c.id}, {"name", c.name}, {"input", Json::object()}});
+        out += open();
+        input_.clear();
+      }
       out += piece({{"type", "input_json_delta"}, {"partial_json", c.arguments}});
-      blocks_.back()["input"] = Json::parse(c.arguments);
+      input_ += c.arguments;
     }
     if (e.done) {
       if (blocks_.empty()) out += add("text", "text_delta", "");
@@ -92,6 +95,9 @@ class MessageAnswer : public Answer {
   }
   std::string close() {
     if (!std::exchange(open_, false)) return "";
+    // Of an answer that was cut off it may be no JSON.
+    if (Json& b = blocks_.back(); b["type"] == "tool_use")
+      if (Json input = Json::parse(input_, nullptr, false); input.is_object()) b["input"] = std::move(input);
     return named_event("content_block_stop", {{"type", "content_block_stop"}, {"index", index()}});
   }
   // More of a block of text, which begins if another kind went before. `kind` names its type and its field.
@@ -121,6 +127,7 @@ class MessageAnswer : public Answer {
   std::shared_ptr<Exchange> exchange_;
   SpeechReader reader_;
   Json blocks_ = Json::array();
+  std::string input_;  // of the call that is the last block
   bool open_ = false;  // the last block may grow
 };
 

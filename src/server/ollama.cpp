@@ -53,7 +53,14 @@ class OllamaAnswer : public Answer {
       return;
     }
     if (!exchange_->begun()) exchange_->begin_stream("application/x-ndjson");
-    if (!delta.empty()) exchange_->write(dump(piece(delta, false)) + "\n");
+    said_ += std::move(delta);
+    std::vector<text::ToolCall> open;  // the last call may go on, and this API's calls are whole
+    if (!e.done && !said_.calls.empty()) {
+      open.push_back(std::move(said_.calls.back()));
+      said_.calls.pop_back();
+    }
+    if (!said_.empty()) exchange_->write(dump(piece(said_, false)) + "\n");
+    said_ = {"", "", std::move(open)};
     if (!e.done) return;
     exchange_->write(dump(last({}, *e.done)) + "\n");
     exchange_->end();
@@ -66,7 +73,8 @@ class OllamaAnswer : public Answer {
     if (chat_) {
       said_so = {{"role", "assistant"}, {"content", said.content}};
       for (const text::ToolCall& c : said.calls)
-        said_so["tool_calls"].push_back({{"function", {{"name", c.name}, {"arguments", Json::parse(c.arguments)}}}});
+        if (Json arguments = Json::parse(c.arguments, nullptr, false); arguments.is_object())  // it was not cut off
+          said_so["tool_calls"].push_back({{"function", {{"name", c.name}, {"arguments", std::move(arguments)}}}});
     } else {
       j["response"] = said.content;
     }

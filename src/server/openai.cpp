@@ -45,7 +45,6 @@ struct ChoiceText {
   std::vector<TokenReport> reports;
   int64_t offset = 0;  // of the next token's text, for completions' text_offset
   bool begun = false;
-  int calls = 0;
 };
 
 class OpenAiAnswer : public Answer {
@@ -199,8 +198,8 @@ class ChatAnswer : public OpenAiAnswer {
     if (!said.reasoning.empty()) delta["reasoning_content"] = said.reasoning;
     if (!said.content.empty() || (said.reasoning.empty() && said.calls.empty())) delta["content"] = said.content;
     for (const text::ToolCall& call : said.calls) {
-      Json one = call_json(call);
-      one["index"] = c.calls++;
+      Json one = call.begins() ? call_json(call) : Json{{"function", {{"arguments", call.arguments}}}};
+      one["index"] = call.index;
       delta["tool_calls"].push_back(one);
     }
     return {{"index", index}, {"delta", delta}, {"logprobs", logprobs(e.reports)}, {"finish_reason", nullptr}};

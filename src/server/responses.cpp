@@ -31,7 +31,7 @@ class ResponseAnswer : public Answer {
     }
     if (!delta.reasoning.empty()) grow("reasoning", delta.reasoning);
     if (!delta.content.empty()) grow("message", delta.content);
-    for (const text::ToolCall& c : delta.calls) add_call(c);
+    for (const text::ToolCall& c : delta.calls) grow_call(c);
     if (!e.done) return;
     if (items_.empty()) grow("message", "");
     const bool cut = e.done->finish_reason == "length";
@@ -95,33 +95,36 @@ class ResponseAnswer : public Answer {
     send(message ? "response.output_text.delta" : "response.reasoning_text.delta", delta);
   }
 
+  void grow_call(const text::ToolCall& c) {
+    if (c.begins()) {
+      close("completed");
+      open({{"type", "function_call"},
+            {"id", new_id("fc")},
+            {"call_id", c.id},
+            {"name", c.name},
+            {"arguments", ""},
+            {"status", "in_progress"}});
+      said_.clear();
+    }
+    said_ += c.arguments;
+    send("response.function_call_arguments.delta", with(place(), "delta", c.arguments));
+  }
+
   void close(const char* status) {
     if (!std::exchange(open_, false)) return;
     Json& item = items_.back();
-    const bool message = item["type"] == "message";
-    item["content"] = Json::array({part(message, said_)});
     item["status"] = status;
-    Json done = with(part_place(), "text", said_);
-    if (message) done["logprobs"] = Json::array();
-    send(message ? "response.output_text.done" : "response.reasoning_text.done", done);
-    send("response.content_part.done", with(part_place(), "part", part(message, said_)));
-    send("response.output_item.done", {{"output_index", static_cast<int64_t>(items_.size()) - 1}, {"item", item}});
-  }
-
-  void add_call(const text::ToolCall& c) {
-    close("completed");
-    open({{"type", "function_call"},
-          {"id", new_id("fc")},
-          {"call_id", c.id},
-          {"name", c.name},
-          {"arguments", ""},
-          {"status", "in_progress"}});
-    open_ = false;
-    Json& item = items_.back();
-    send("response.function_call_arguments.delta", with(place(), "delta", c.arguments));
-    item["arguments"] = c.arguments;
-    item["status"] = "completed";
-    send("response.function_call_arguments.done", with(with(place(), "name", c.name), "arguments", c.arguments));
+    if (item["type"] == "function_call") {
+      item["arguments"] = said_;
+      send("response.function_call_arguments.done", with(with(place(), "name", item["name"]), "arguments", said_));
+    } else {
+      const bool message = item["type"] == "message";
+      item["content"] = Json::array({part(message, said_)});
+      Json done = with(part_place(), "text", said_);
+      if (message) done["logprobs"] = Json::array();
+      send(message ? "response.output_text.done" : "response.reasoning_text.done", done);
+      send("response.content_part.done", with(part_place(), "part", part(message, said_)));
+    }
     send("response.output_item.done", {{"output_index", static_cast<int64_t>(items_.size()) - 1}, {"item", item}});
   }
 

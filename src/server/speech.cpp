@@ -135,7 +135,7 @@ SpeechReader::SpeechReader(const Speech& speech, int choice) {
   const std::string id = speech.format->short_ids ? speech.call_id.substr(speech.call_id.size() - 7) +
                                                         std::string(1, static_cast<char>('a' + choice % 26))
                                                   : fmt::format("{}_{}_", speech.call_id, choice);
-  parser_.emplace(*speech.format, text::ToolCallParser::Options{speech.tools, speech.reasoning_open, id});
+  parser_.emplace(*speech.format, text::ToolCallParser::Options{speech.tools, speech.reasoning_open, id, true});
 }
 
 text::OutputDelta SpeechReader::read(const ServiceEvent& e) {

@@ -25,15 +25,6 @@ std::optional<Json> parse(std::string_view text) {
   }
 }
 
-// "functions.get_weather:0<|sep|>" and the like: what stands before the name is known, the name ends where no name goes
-// on.
-std::string_view name_in(std::string_view header) {
-  for (std::string_view before : {"function<｜tool▁sep｜>", "functions."})
-    if (trim(header).starts_with(before)) header = trim(header).substr(before.size());
-  header = trim(header);
-  return header.substr(0, header.find_first_of(" \t\r\n<>[](){}:\"'`,;=|｜"));
-}
-
 bool read_object(const Json& call, std::vector<ToolCall>& calls) {
   if (!call.is_object()) return false;
   ToolCall out;
@@ -322,11 +313,20 @@ bool read_python(std::string_view text, std::vector<ToolCall>& calls) {
 
 }  // namespace
 
+// "functions.get_weather:0<|sep|>" and the like: what stands before the name is known, the name ends where no name goes
+// on.
+std::string_view call_name_in(std::string_view header) {
+  for (std::string_view before : {"function<｜tool▁sep｜>", "functions."})
+    if (trim(header).starts_with(before)) header = trim(header).substr(before.size());
+  header = trim(header);
+  return header.substr(0, header.find_first_of(" \t\r\n<>[](){}:\"'`,;=|｜"));
+}
+
 bool read_json_calls(std::string_view header, std::string_view json, std::vector<ToolCall>& calls) {
   const auto value = parse(json);
   if (!value) return false;
   if (!trim(header).empty()) {
-    const std::string_view name = name_in(header);
+    const std::string_view name = call_name_in(header);
     if (name.empty() || !value->is_object()) return false;
     calls.push_back({"", std::string(name), dump(*value)});
     return true;

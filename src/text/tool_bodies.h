@@ -8,6 +8,9 @@
 
 namespace tenon::text {
 
+// The name of the call whose arguments stand behind `header`; "": it names none.
+std::string_view call_name_in(std::string_view header);
+
 // One JSON value: an object of a call, a list of such, or, behind a header that names it, the arguments themselves.
 // False: it is no call.
 bool read_json_calls(std::string_view header, std::string_view json, std::vector<ToolCall>& calls);

@@ -25,7 +25,11 @@ size_t held_back(std::string_view text, std::string_view mark) {
 void OutputDelta::operator+=(OutputDelta&& more) {
   content += more.content;
   reasoning += more.reasoning;
-  for (ToolCall& c : more.calls) calls.push_back(std::move(c));
+  for (ToolCall& c : more.calls)
+    if (c.begins() || calls.empty())
+      calls.push_back(std::move(c));
+    else
+      calls.back().arguments += c.arguments;
 }
 
 bool opens_reasoning(const ToolFormat& format, std::string_view prompt) {
@@ -172,15 +176,21 @@ void ToolCallParser::begin_call(std::string_view mark, size_t at) {
   pending_.erase(0, at + mark.size());
   mark_ = mark;
   state_ = State::call;
-  at_ = depth_ = value_ = 0;
-  in_string_ = escaped_ = in_value_ = was_value_ = false;
+  at_ = value_ = parameters_ = parameter_at_ = 0;
+  in_value_ = was_value_ = false;
+  scan_ = {};
+  told_.clear();
 }
 
 bool ToolCallParser::in_call(OutputDelta& out, bool last) {
-  std::vector<ToolCall> calls;
-  const Read r = format_.body == ToolFormat::Body::json ? read_json(last, calls) : read_tagged(last, calls);
+  const Read r = format_.body == ToolFormat::Body::json ? read_json(last, out) : read_tagged(last, out);
   if (r == Read::more && !last) return false;
   state_ = State::content;
+  if (r != Read::done && (scan_.told() > 0 || parameters_ > 0) && options_.sure) {  // it was cut off
+    pending_.erase(0, at_);
+    begin_part(State::content);
+    return true;
+  }
   if (r != Read::done) {  // it was content, and what follows may hold calls again
     say(out, mark_);
     bare_open_ = false;
@@ -190,54 +200,80 @@ bool ToolCallParser::in_call(OutputDelta& out, bool last) {
     }
     return true;
   }
-  for (ToolCall& c : calls) {
-    if (c.id.empty()) c.id = fmt::format("{}{}", options_.id, calls_);
-    ++calls_;
-    out.calls.push_back(std::move(c));
-  }
   begin_part(State::content);
   if (std::exchange(again_, false)) begin_call({}, 0);
   return true;
 }
 
+// A call, or with an empty name more of the last one.
+void ToolCallParser::tell(std::string name, std::string arguments, OutputDelta& out) {
+  const bool begins = !name.empty();
+  const int64_t index = begins ? calls_++ : calls_ - 1;
+  OutputDelta more;
+  more.calls.push_back(
+      {begins ? fmt::format("{}{}", options_.id, index) : "", std::move(name), std::move(arguments), index});
+  out += std::move(more);
+}
+
+void ToolCallParser::tell_scanned(OutputDelta& out) {
+  for (CallScan::Event& e : scan_.take())
+    if (options_.sure) tell(std::move(e.name), std::move(e.arguments), out);
+}
+
+// Parameters before `end` that are complete.
+void ToolCallParser::tell_parameters(size_t end, OutputDelta& out) {
+  constexpr size_t kMost = 64;  // each reads the call once more
+  using Body = ToolFormat::Body;
+  if (!options_.sure ||
+      (format_.body != Body::parameters && format_.body != Body::arg_keys && format_.body != Body::invoke))
+    return;
+  const std::string_view mark = argument_end(format_), text = std::string_view(pending_).substr(0, end);
+  while (parameters_ < kMost) {
+    const size_t at = text.find(mark, parameter_at_);
+    if (at == std::string_view::npos) {
+      const size_t seen = text.size() - std::min(text.size(), mark.size() - 1);
+      parameter_at_ = std::max(parameter_at_, seen);
+      return;
+    }
+    parameter_at_ = at + mark.size();
+    std::vector<ToolCall> calls;
+    if (!read_tagged_calls(format_, text.substr(0, parameter_at_), options_.tools, calls)) return;
+    std::string arguments = std::move(calls[0].arguments);
+    arguments.pop_back();  // the object is still open
+    if (!arguments.starts_with(told_)) return;
+    tell(parameters_++ == 0 ? std::move(calls[0].name) : "", arguments.substr(told_.size()), out);
+    told_ = std::move(arguments);
+  }
+}
+
 // Takes whole JSON values, one behind another, and the end mark if it follows.
-ToolCallParser::Read ToolCallParser::read_json(bool last, std::vector<ToolCall>& calls) {
+ToolCallParser::Read ToolCallParser::read_json(bool last, OutputDelta& out) {
   std::string_view text = pending_;
-  if (text.size() > kMostBody) return Read::bad;
+  std::vector<ToolCall> calls;
   for (; !was_value_ && at_ < text.size(); ++at_) {
+    if (at_ > kMostBody) return Read::bad;
     const char c = text[at_];
     if (!in_value_) {
       if (!last && format_.end.starts_with(text.substr(at_))) return Read::more;
       if (!format_.end.empty() && text.substr(at_).starts_with(format_.end)) {
         // A name alone: a call without arguments.
         if (!read_json_calls(text.substr(0, at_), "{}", calls)) return Read::bad;
+        tell(std::move(calls[0].name), std::move(calls[0].arguments), out);
         pending_.erase(0, at_ + format_.end.size());
         return Read::done;
       }
       if (c == '{' || (c == '[' && text.substr(0, at_).find_first_not_of(kBlank) == std::string_view::npos)) {
         in_value_ = true;
         value_ = at_;
-        depth_ = 1;
+        scan_.begin(c, call_name_in(text.substr(0, at_)));
       } else if (at_ > kMostHeader) {
         return Read::bad;
       }
       continue;
     }
-    if (in_string_) {
-      if (escaped_)
-        escaped_ = false;
-      else if (c == '\\')
-        escaped_ = true;
-      else if (c == '"')
-        in_string_ = false;
-    } else if (c == '"') {
-      in_string_ = true;
-    } else if (c == '{' || c == '[') {
-      ++depth_;
-    } else if ((c == '}' || c == ']') && --depth_ == 0) {
-      was_value_ = true;
-    }
+    was_value_ = scan_.step(c);
   }
+  tell_scanned(out);
   if (!was_value_) return Read::more;
   // Behind the value: white space, the end of a fence, the end mark.
   std::string_view rest = text.substr(at_);
@@ -251,18 +287,30 @@ ToolCallParser::Read ToolCallParser::read_json(bool last, std::vector<ToolCall>&
   if (undecided && !last) return Read::more;
   if (!read_json_calls(text.substr(0, value_), text.substr(value_, at_ - value_), calls)) return Read::bad;
   const bool ended = !end.empty() && behind.starts_with(end);
+  for (size_t i = options_.sure ? scan_.told() : 0; i < calls.size(); ++i)
+    tell(std::move(calls[i].name), std::move(calls[i].arguments), out);
   again_ = !ended && !end.empty() && behind.starts_with('{');  // one more under the same mark
   pending_.erase(0, ended ? at_ + n + end.size() : again_ ? at_ + n : at_);
   return Read::done;
 }
 
-ToolCallParser::Read ToolCallParser::read_tagged(bool last, std::vector<ToolCall>& calls) {
+ToolCallParser::Read ToolCallParser::read_tagged(bool last, OutputDelta& out) {
   const size_t from = at_ < format_.end.size() ? 0 : at_ - format_.end.size();
   const size_t end = pending_.find(format_.end, from);
   at_ = pending_.size();
+  tell_parameters(std::min(end, pending_.size()), out);
   if (end == std::string::npos) return last || pending_.size() > kMostBody ? Read::bad : Read::more;
+  at_ = end + format_.end.size();
+  std::vector<ToolCall> calls;
   if (!read_tagged_calls(format_, std::string_view(pending_).substr(0, end), options_.tools, calls)) return Read::bad;
-  pending_.erase(0, end + format_.end.size());
+  for (ToolCall& c : calls) {
+    const bool begun = parameters_ > 0;  // a call with marked parameters is the only one
+    if (!begun)
+      tell(std::move(c.name), std::move(c.arguments), out);
+    else if (c.arguments.starts_with(told_))
+      tell("", c.arguments.substr(told_.size()), out);
+  }
+  pending_.erase(0, at_);
   return Read::done;
 }
 

@@ -14,12 +14,16 @@
 #include <vector>
 
 #include "base/json.h"
+#include "text/call_scan.h"
 
 namespace tenon::text {
 
+// A call, or more of one that was begun: then it has no id and no name.
 struct ToolCall {
   std::string id, name;
   std::string arguments;  // JSON text of an object
+  int64_t index = 0;      // among the answer's calls
+  bool begins() const { return !name.empty(); }
 };
 
 // {"name", "description", "parameters"} of one of OpenAI's tools, with the level "function" around it or without.
@@ -67,7 +71,7 @@ std::vector<std::string_view> marks_of(const ToolFormat& format);
 
 struct OutputDelta {
   std::string content, reasoning;
-  std::vector<ToolCall> calls;  // complete ones
+  std::vector<ToolCall> calls;
   bool empty() const { return content.empty() && reasoning.empty() && calls.empty(); }
   void operator+=(OutputDelta&& more);
 };
@@ -78,6 +82,9 @@ class ToolCallParser {
     Json tools;  // OpenAI's list, or null: calls are content
     bool reasoning_open = false;
     std::string id = "call_";  // ids are this and a number
+    // What begins like a call is one, since a grammar holds the text to it: arguments are told of as they come. Else
+    // calls are told of when they are complete.
+    bool sure = false;
   };
   ToolCallParser(const ToolFormat& format, Options options);
   OutputDelta push(std::string_view text);
@@ -95,21 +102,28 @@ class ToolCallParser {
   void say(OutputDelta& out, std::string_view text);
   void begin_part(State state);
   void begin_call(std::string_view mark, size_t at);
-  Read read_json(bool last, std::vector<ToolCall>& calls);
-  Read read_tagged(bool last, std::vector<ToolCall>& calls);
+  Read read_json(bool last, OutputDelta& out);
+  Read read_tagged(bool last, OutputDelta& out);
+  void tell_scanned(OutputDelta& out);
+  void tell_parameters(size_t end, OutputDelta& out);
+  void tell(std::string name, std::string arguments, OutputDelta& out);
 
   const ToolFormat& format_;
   Options options_;
   State state_ = State::content;
-  std::string pending_;        // what is not decided yet
-  std::string blank_;          // white space that shows only if text follows
-  std::string_view mark_;      // that began the call; in pending_ no longer
-  bool drop_blank_ = false;    // after a call or reasoning
-  bool said_ = false;          // something other than white space
-  bool bare_open_ = true;      // a call without a mark may begin here
-  size_t at_ = 0, depth_ = 0;  // of the scan through a call's JSON
-  size_t value_ = 0;           // where the JSON began
-  bool in_string_ = false, escaped_ = false, in_value_ = false, was_value_ = false, again_ = false;
+  std::string pending_;      // what is not decided yet
+  std::string blank_;        // white space that shows only if text follows
+  std::string_view mark_;    // that began the call; in pending_ no longer
+  bool drop_blank_ = false;  // after a call or reasoning
+  bool said_ = false;        // something other than white space
+  bool bare_open_ = true;    // a call without a mark may begin here
+  size_t at_ = 0;            // how far a call is read
+  size_t value_ = 0;         // where its JSON began
+  bool in_value_ = false, was_value_ = false, again_ = false;
+  CallScan scan_;
+  std::string told_;         // of the arguments of a call with marked parameters
+  size_t parameters_ = 0;    // told of
+  size_t parameter_at_ = 0;  // behind the last one
   int64_t calls_ = 0;
 };
 

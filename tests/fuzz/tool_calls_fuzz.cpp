@@ -12,7 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ToolFormat& format = all[data[0] % all.size()];
   const std::string_view text(reinterpret_cast<const char*>(data) + 2, size - 2);
   auto read = [&](size_t piece) {
-    ToolCallParser parser(format, {.tools = tenon::Json::array(), .reasoning_open = (data[1] & 1) != 0});
+    ToolCallParser parser(
+        format, {.tools = tenon::Json::array(), .reasoning_open = (data[1] & 1) != 0, .sure = (data[1] & 16) != 0});
     OutputDelta out;
     for (size_t at = 0; at < text.size(); at += piece) out += parser.push(text.substr(at, piece));
     out += parser.finish();

@@ -17,8 +17,9 @@ const Json kTools =
     Json::parse(R"([{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
   "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "where": {"type": "object"}}}}}])");
 
-OutputDelta parse(const ToolFormat& f, const std::vector<std::string>& pieces, const Json& tools, bool open = false) {
-  ToolCallParser p(f, {.tools = tools, .reasoning_open = open});
+OutputDelta parse(const ToolFormat& f, const std::vector<std::string>& pieces, const Json& tools, bool open = false,
+                  bool sure = false) {
+  ToolCallParser p(f, {.tools = tools, .reasoning_open = open, .sure = sure});
   OutputDelta all;
   for (const std::string& piece : pieces) all += p.push(piece);
   all += p.finish();
@@ -39,6 +40,7 @@ void expect_same(const OutputDelta& a, const OutputDelta& b, const std::string& 
 // The whole text at once; then byte by byte and in random pieces, which must give the same.
 OutputDelta read(const ToolFormat& f, const std::string& text, bool open = false, const Json& tools = kTools) {
   OutputDelta whole = parse(f, {text}, tools, open);
+  const OutputDelta sure = parse(f, {text}, tools, open, true);
   std::mt19937 rng(1);
   for (int round = 0; round < 6; ++round) {
     std::vector<std::string> pieces;
@@ -48,6 +50,7 @@ OutputDelta read(const ToolFormat& f, const std::string& text, bool open = false
       at += pieces.back().size();
     }
     expect_same(parse(f, pieces, tools, open), whole, std::string(f.name) + ": " + text);
+    expect_same(parse(f, pieces, tools, open, true), sure, std::string(f.name) + ", sure: " + text);
   }
   return whole;
 }
@@ -197,7 +200,65 @@ TEST(ToolCalls, EveryForm) {
     for (auto [name, arguments] : e.calls)
       want.calls.push_back({"call_" + std::to_string(want.calls.size()), name, arguments});
     expect_same(got, want, std::string(e.format) + ": " + e.text);
+    // All of these are well-formed or no calls.
+    expect_same(parse(*f, {e.text}, kTools, e.open, true), want, std::string(e.format) + ", sure: " + e.text);
   }
+}
+
+// Where a grammar holds the text to its form, arguments are told of before the call is complete.
+TEST(ToolCalls, ArgumentsAreToldOfAsTheyCome) {
+  struct Case {
+    const char* format;
+    std::vector<const char*> pieces, arguments;  // told of after each piece
+  };
+  const std::vector<Case> cases = {
+      {"hermes",
+       {"<tool_call>\n{\"name\": \"f\", ", "\"arguments\": {\"a\": \"x ", "y\\\"", "\", \"b\": [1, ", "2]}}",
+        "\n</tool_call>"},
+       {"", R"({"a":"x )", R"(y\")", R"(","b":[1,)", "2]}", ""}},
+      {"mistral",
+       {"[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {", "\"a\": 1}}, {\"name\": \"g\", \"arguments\": {\"b\"",
+        ": 2}}]"},
+       {"{", R"("a":1}|{"b")", ":2}"}},
+      {"kimi",
+       {"<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": ", "1}<|tool_call_end|>"},
+       {R"({"a":)", "1}"}},
+      {"qwen3_coder",
+       {"<function=f>\n<parameter=a>\nx", " y\n</parameter>\n<par", "ameter=b>\n2\n</parameter>\n", "</function>"},
+       {"", R"({"a":"x y")", R"(,"b":2)", "}"}},
+      {"glm",
+       {"<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x", "</arg_value>", "</tool_call>"},
+       {"", R"({"a":"x")", "}"}},
+      {"deepseek_dsml",
+       {"<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>",
+        "</｜DSML｜invoke>"},
+       {R"({"a":"x")", "}"}},
+  };
+  for (const Case& c : cases) {
+    ToolCallParser p(*tool_format_named(c.format), {.tools = kTools, .sure = true});
+    OutputDelta all;
+    for (size_t i = 0; i < c.pieces.size(); ++i) {
+      OutputDelta d = p.push(c.pieces[i]);
+      std::string told;
+      for (const ToolCall& call : d.calls) {
+        if (call.begins() && call.index > 0) told += "|";
+        told += call.arguments;
+      }
+      EXPECT_EQ(told, c.arguments[i]) << c.format << " after " << c.pieces[i];
+      all += std::move(d);
+    }
+    all += p.finish();
+    ASSERT_FALSE(all.calls.empty()) << c.format;
+    EXPECT_EQ(all.calls[0].name, "f");
+    EXPECT_EQ(all.content, "");
+    for (const ToolCall& call : all.calls) EXPECT_TRUE(Json::accept(call.arguments)) << call.arguments;
+  }
+  // Cut off: what was told of stays a call.
+  const OutputDelta cut = parse(*tool_format_named("hermes"),
+                                {"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1"}, kTools, false, true);
+  ASSERT_EQ(cut.calls.size(), 1u);
+  EXPECT_EQ(cut.calls[0].arguments, "{\"a\":[1");
+  EXPECT_EQ(cut.content, "");
 }
 
 // A tokenizer may have any of them as a special token, which must show all the same.

@@ -118,6 +118,15 @@ void check_rich(const Json& a) {
   EXPECT_EQ(a.size(), a.contains("where") ? 8u : 7u) << a;
 }
 
+// As a server does that holds the model to the grammar.
+OutputDelta read(const ToolFormat& f, const std::string& text, const Json& tools, bool reasoning_open = false) {
+  ToolCallParser p(f, {.tools = tools, .reasoning_open = reasoning_open, .sure = true});
+  OutputDelta out;
+  for (char c : text) out += p.push({&c, 1});
+  out += p.finish();
+  return out;
+}
+
 // Values of every kind come back from every form as their schema wants them, whatever is in the strings.
 TEST(ToolGrammar, ValuesKeepTheirTypes) {
   for (const ToolFormat& f : tool_formats()) {
@@ -127,9 +136,7 @@ TEST(ToolGrammar, ValuesKeepTheirTypes) {
     auto c = Constraint::compile(tool_grammar(f, kRich, {.choice = {ToolChoice::Kind::required, ""}}, *trie), trie);
     for (uint32_t seed = 0; seed < 60; ++seed) {
       const std::string text = sample(c, seed);
-      ToolCallParser p(f, {.tools = kRich});
-      OutputDelta out = p.push(text);
-      out += p.finish();
+      const OutputDelta out = read(f, text, kRich);
       EXPECT_GE(out.calls.size(), 1u) << text;
       for (const ToolCall& call : out.calls) check_rich(Json::parse(call.arguments));
       if (::testing::Test::HasFailure()) FAIL() << text;
@@ -218,9 +225,7 @@ TEST(ToolGrammar, CallsAreWellFormed) {
         auto c = Constraint::compile(tool_grammar(f, kTools, options, *trie), trie);
         for (uint32_t seed = 0; seed < 25; ++seed) {
           const std::string text = sample(c, seed);
-          ToolCallParser p(f, {.tools = kTools, .reasoning_open = options.reasoning_open});
-          OutputDelta out = p.push(text);
-          out += p.finish();
+          const OutputDelta out = read(f, text, kTools, options.reasoning_open);
           if (kind != ToolChoice::Kind::automatic) {
             EXPECT_GE(out.calls.size(), 1u) << text;
             EXPECT_TRUE(out.content.empty() || f.messages) << text;  // harmony says something on the way
