@@ -23,6 +23,7 @@ struct Options {
   server::HttpOptions http;
   size_t max_queue = 512;
   int64_t drain = 30;
+  double prefill_slice = 60;
   bool no_prefix_cache = false, embeddings = false;
   RunFlags run;
 };
@@ -90,6 +91,7 @@ std::vector<std::string> read_keys(const Options& o) {
 runtime::RunOptions run_options(const Options& o) {
   runtime::RunOptions r = o.run.resolve();
   r.prefix_cache = !o.no_prefix_cache;
+  r.prefill_slice_s = o.prefill_slice / 1000;
   r.final_hidden = o.embeddings;
   r.kv_shrinks = true;
   // Waiting requests hold their prompts and room for their answers besides what connections hold.
@@ -165,6 +167,10 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--chat-template", o->template_file, "a Jinja file instead of the models' own templates");
   app.add_option("--tool-format", o->tool_format,
                  "how the models write tool calls: hermes, llama3, mistral, ...; default: by the template");
+  app.add_option("--prefill-slice", o->prefill_slice,
+                 "milliseconds that prompts may hold up running answers in one step; 0: as many tokens as a step takes")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_flag("--no-prefix-cache", o->no_prefix_cache, "compute every prompt from its beginning");
   app.add_flag("--embeddings", o->embeddings, "keep the last hidden state, for /v1/embeddings");
   o->run.declare(app);

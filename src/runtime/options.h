@@ -19,6 +19,7 @@ struct RunOptions {
   int64_t max_sequences = 1;
   int64_t max_batch_tokens = 512;  // rows of a step
   int64_t prefill_chunk = 0;       // prompt tokens of one sequence in a step; 0: max_batch_tokens
+  double prefill_slice_s = 0;      // while others generate, a step's prompts take about this long at most; 0: any time
   int64_t kv_tokens = 0;           // tokens of KV kept in all; 0: max_sequences * context
   cpu::KvType kv = cpu::KvType::bf16;
   std::optional<DType> weights;  // load matrices at this precision

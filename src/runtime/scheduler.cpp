@@ -11,6 +11,7 @@ namespace tenon::runtime {
 namespace {
 
 constexpr size_t kMostLogProbs = 64;
+constexpr int64_t kLeastSlice = 32;  // rows; below, reading the weights costs as much as computing
 
 bool before(const Sequence* a, const Sequence* b) {
   return a->priority != b->priority ? a->priority < b->priority : a->id < b->id;
@@ -158,6 +159,23 @@ void Scheduler::add_draft(Sequence& s) {
   rows_left_ -= count;
 }
 
+// Those who generate wait for the prompts of a step: no longer than they should. No bit depends on where a prompt is
+// cut.
+void Scheduler::slice_prefills() noexcept {
+  const double slice = engine_.options().prefill_slice_s;
+  if (batch_.empty() || slice <= 0 || row_s_ <= 0) return;
+  const auto rows = static_cast<int64_t>(std::min(slice / row_s_, 1e9)) / kLeastSlice * kLeastSlice;
+  rows_left_ = std::min(rows_left_, std::max(rows, kLeastSlice));
+}
+
+void Scheduler::learn_pace(double busy_s) noexcept {
+  size_t rows = 0, most = 0;
+  for (const BatchItem& b : batch_) rows += b.tokens.size(), most = std::max(most, b.tokens.size());
+  if (most < static_cast<size_t>(kLeastSlice)) return;
+  const double cost = busy_s / static_cast<double>(rows);
+  row_s_ = row_s_ > 0 ? 0.75 * row_s_ + 0.25 * cost : cost;
+}
+
 void Scheduler::plan_prefills() {
   for (size_t i = 0; i < running_.size() && rows_left_ > 0; ++i) {
     Sequence& s = *running_[i];
@@ -223,6 +241,7 @@ bool Scheduler::step(Clock::time_point now) {
   rows_left_ = engine_.max_rows();
   const uint64_t preempted = totals_.preemptions;
   plan_decodes();
+  slice_prefills();
   plan_prefills();
   if (totals_.preemptions == preempted) admit(now);
   if (batch_.empty()) return false;
@@ -231,6 +250,7 @@ bool Scheduler::step(Clock::time_point now) {
   const bool ran = engine_.step(batch_, [&](const StepOutput& out) { sample(out); });
   TENON_CHECK(ran);
   ++totals_.steps;
+  learn_pace(engine_.busy_s() - busy);
   if (items_.size() == 1 && items_[0].taken > 0 && (items_[0].drafted > 0 || batch_[0].tokens.size() == 1)) {
     const Item& i = items_[0];
     Sequence& s = *i.sequence;

@@ -107,6 +107,8 @@ class Scheduler {
     bool open = true;     // what follows the tokens taken is in the step
   };
 
+  void slice_prefills() noexcept;
+  void learn_pace(double busy_s) noexcept;
   template <class Wanted>
   bool end_where(const Wanted& wanted, Finish finish) noexcept;
   void plan_decodes();
@@ -146,6 +148,7 @@ class Scheduler {
   std::span<uint32_t> mask_;                         // a bit per token
   std::vector<std::pair<int32_t, float>> top_;
   int64_t rows_left_ = 0;
+  double row_s_ = 0;  // what a row of a step with prompts costs, lately; 0: not known
   uint64_t next_id_ = 1;
   Totals totals_;
 };

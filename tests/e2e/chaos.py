@@ -3,11 +3,12 @@
 
 REQUESTS requests, each whole, streamed, left at a random moment, stalled, cut or garbage: every answer that arrives must be the one of a
 quiet server, no KV block may be left, memory must stay within the plan. Then STREAMS streams at once, and IDLE idle connections.
-Ends with "N passed, N failed"."""
-import asyncio, json, random, subprocess, sys, time, urllib.request
+TENON_SANITIZED=1: TENON is a build with a sanitizer, whose own memory is in no plan. Ends with "N passed, N failed"."""
+import asyncio, json, os, random, subprocess, sys, time, urllib.request
 
 exe, model = sys.argv[1], sys.argv[2]
 requests, streams, idle = (int(a) for a in (sys.argv[3:] + ["10000", "500", "1000"][len(sys.argv) - 3:]))
+sanitized = "TENON_SANITIZED" in os.environ
 passed, failed = 0, []
 
 
@@ -125,7 +126,7 @@ async def main():
     check("every answer is the quiet server's", tally["wrong"] == 0 and tally["whole"] > requests / 4 and set(tally) <= {"bad", "whole", "status 429"}, what)
     check("no block is left", m["tenon_kv_blocks_used"] == 0, f"(cached {m['tenon_kv_blocks_cached']:.0f} of {m['tenon_kv_blocks_total']:.0f})")
     plan = m['tenon_memory_bytes{category="total",kind="planned"}']
-    check("memory within the plan", anonymous() <= plan, f"({anonymous() / 2**20:.1f} of {plan / 2**20:.1f} MiB)")
+    check("memory within the plan", sanitized or anonymous() <= plan, f"({anonymous() / 2**20:.1f} of {plan / 2**20:.1f} MiB)")
 
     results = await asyncio.gather(*[answer(body(i % 16, True)) for i in range(streams)], return_exceptions=True)
     check(f"{streams} streams at once", all(r == (200, want[i % 16]) for i, r in enumerate(results)), str([r for i, r in enumerate(results) if r != (200, want[i % 16])][:2]))
@@ -137,7 +138,7 @@ async def main():
     for r, _ in held:
         await r.readuntil(b"\r\n\r\n")
     grown = anonymous() - before
-    check(f"{idle} idle connections take less than 20 MB", grown < 20e6, f"({grown / 1e6:.1f} MB)")
+    check(f"{idle} idle connections take less than 20 MB", sanitized or grown < 20e6, f"({grown / 1e6:.1f} MB)")
     for _, w in held:
         w.close()
 

@@ -188,6 +188,37 @@ TEST(Scheduler, DecodesGoBeforePrompts) {
   }
 }
 
+// While an answer runs, prompts come in slices; alone, in steps as large as they may be. The tokens are the same.
+TEST(Scheduler, PromptsAreSlicedWhileAnswersRun) {
+  auto model = open("llama-s-q4_0");
+  RunOptions o = options(256, 3);
+  o.max_batch_tokens = o.prefill_chunk = 128;
+  o.prefix_cache = false;
+  o.prefill_slice_s = 1e-9;  // the least: 32 rows
+  Engine e(model, o);
+  Ask first, second;
+  for (int32_t i = 0; i < 128; ++i) first.prompt.push_back(i % 100), second.prompt.push_back((i * 7 + 1) % 100);
+  first.max_tokens = second.max_tokens = 12;
+  const Ids alone_first = alone(e, first), alone_second = alone(e, second);
+  Scheduler s(e, 4);
+  Asked a(e, first), b(e, second);
+  auto now = Clock::now();
+  s.submit(a.sequence, now);
+  s.step(now);
+  EXPECT_EQ(a.recorder.got.size(), 1u) << "nobody waits: the prompt is one step";
+  s.submit(b.sequence, now);
+  for (size_t k = 0; k < 4; ++k) {
+    EXPECT_TRUE(b.recorder.got.empty()) << k;
+    s.step(now);
+    EXPECT_EQ(a.recorder.got.size(), 2 + k) << "a token each step";
+  }
+  EXPECT_EQ(b.recorder.got.size(), 1u) << "four slices of 32";
+  while (s.step(now)) {
+  }
+  EXPECT_EQ(a.recorder.got, alone_first);
+  EXPECT_EQ(b.recorder.got, alone_second);
+}
+
 TEST(Scheduler, SamplesOfOnePromptShareItsBlocks) {
   Engine e(open("llama-s-q4_0"), options(160, 4));
   Scheduler scheduler(e, 8);
