@@ -88,11 +88,12 @@ def tool_stream():
     calls = {}
     for p in called(tool_choice="required", stream=True):
         for d in (p.choices[0].delta.tool_calls or []) if p.choices else []:
-            call = calls.setdefault(d.index, {"name": "", "arguments": ""})
+            call = calls.setdefault(d.index, {"name": "", "arguments": "", "pieces": 0})
+            call["pieces"] += 1
             call["name"] += d.function.name or ""
             call["arguments"] += d.function.arguments or ""
     want = [(x.function.name, x.function.arguments) for x in called(tool_choice="required").choices[0].message.tool_calls]
-    return [(x["name"], x["arguments"]) for x in calls.values()] == want
+    return [(x["name"], x["arguments"]) for x in calls.values()] == want and all(x["pieces"] > 2 for x in calls.values())
 
 
 def refused(f, kind, word):
