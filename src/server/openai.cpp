@@ -32,6 +32,8 @@ Json bytes_of(const std::string& text) {
 struct Asked {
   std::string model, id;
   bool stream = false, include_usage = false;
+  bool continuous_usage = false;  // vLLM's continuous_usage_stats: every chunk says what was used so far
+  int64_t prompt_tokens = 0;
   int choices = 1;
   int top_logprobs = -1;
   Json effective;
@@ -87,20 +89,30 @@ class OpenAiAnswer : public Answer {
     return d.finish_reason == "length" ? "length" : c.reader.called() ? "tool_calls" : "stop";
   }
 
+  void add_usage(Json& chunk) const {
+    if (!asked_.include_usage) return;
+    chunk["usage"] = nullptr;
+    if (asked_.continuous_usage)
+      chunk["usage"] = {{"prompt_tokens", asked_.prompt_tokens},
+                        {"completion_tokens", said_tokens_},
+                        {"total_tokens", asked_.prompt_tokens + said_tokens_}};
+  }
+
   void stream(const ServiceEvent& e, text::OutputDelta delta, ChoiceText& c) {
+    said_tokens_ += static_cast<int64_t>(e.tokens.size());
     if (!exchange_->begun()) exchange_->begin_stream("text/event-stream");
     std::string out;
     if (!delta.empty() || !e.reports.empty() || !c.begun) {
       Json chunk = frame(true);
       chunk["choices"].push_back(part(e.choice, c, delta, e));
-      if (asked_.include_usage) chunk["usage"] = nullptr;
+      add_usage(chunk);
       out += sse(chunk);
       c.begun = true;
     }
     if (e.done) {
       Json chunk = frame(true);
       chunk["choices"].push_back(part_end(e.choice, finish_name(*e.done, c)));
-      if (asked_.include_usage) chunk["usage"] = nullptr;
+      add_usage(chunk);
       out += sse(chunk);
     }
     exchange_->write(out);
@@ -147,7 +159,7 @@ class OpenAiAnswer : public Answer {
   std::vector<std::optional<ChoiceSummary>> done_;
   std::vector<TokenReport> prompt_reports_;
   int finished_ = 0;
-  int64_t created_ = unix_time();
+  int64_t created_ = unix_time(), said_tokens_ = 0;  // by all choices
 };
 
 // ---- /v1/chat/completions
@@ -284,7 +296,7 @@ void take_stream(Fields& f, Asked& a) {
     Fields o(*options, "stream_options");
     a.include_usage = o.flag("include_usage").value_or(false);
     o.unsupported("include_obfuscation", {false});
-    o.unsupported("continuous_usage_stats", {false});
+    a.continuous_usage = o.flag("continuous_usage_stats").value_or(false);
     o.finish();
   }
 }
@@ -334,6 +346,7 @@ void chat(const App::CallPtr& call) {
     for (const char* name : {"audio", "prediction", "web_search_options"}) f.unsupported(name);
     f.finish();
     prepare_chat(*service, input, tools, g);
+    a.prompt_tokens = static_cast<int64_t>(g.request.prompt.size());
     a.effective = g.effective;
     a.speech = g.speech;
     call->app.generate(call, service, std::move(g.request), std::make_shared<ChatAnswer>(a, service, call->exchange),
@@ -379,6 +392,7 @@ void completions(const App::CallPtr& call) {
     if (prompt_top && !top) g.request.top_logprobs = a.top_logprobs = static_cast<int>(*prompt_top);
     g.request.prompt_logprobs = prompt_top || (echo && top);
     g.request.prompt = completion_prompt(f.require("prompt"), *service);
+    a.prompt_tokens = static_cast<int64_t>(g.request.prompt.size());
     f.finish();
     if (g.request.max_tokens == 0) refuse("max_tokens", "'max_tokens' must be at least 1");
     a.effective = g.effective;

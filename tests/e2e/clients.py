@@ -56,6 +56,14 @@ def streamed():
     return text == whole.choices[0].message.content and parts[-1].usage.completion_tokens == whole.usage.completion_tokens
 
 
+def usage_as_it_grows():
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    parts = list(c.chat.completions.create(**common, stream=True, stream_options=options))
+    counts = [p.usage.completion_tokens for p in parts]
+    last = parts[-1].usage
+    return counts == sorted(counts) and counts[-1] == whole.usage.completion_tokens and all(p.usage.prompt_tokens == last.prompt_tokens for p in parts)
+
+
 class Person(BaseModel):
     name: str
     age: int
@@ -117,6 +125,7 @@ check("openai: async, eight at once", lambda: asyncio.run(many()))
 check("openai: n, logprobs", lambda: len(c.chat.completions.create(model="small", messages=question, n=3, logprobs=True, top_logprobs=4, max_tokens=5,
                                                                    temperature=1, seed=3).choices[2].logprobs.content[0].top_logprobs) == 4)
 check("openai: completions", lambda: c.completions.create(model="small", prompt="Once upon a time", max_tokens=8, echo=True).choices[0].text.startswith("Once"))
+check("openai: usage as it grows", usage_as_it_grows)
 check("openai: tool required", lambda: all(fits(x.function.arguments) for x in called(tool_choice="required").choices[0].message.tool_calls))
 check("openai: tool named", lambda: called(tool_choice={"type": "function", "function": {"name": "get_weather"}}).choices[0].finish_reason == "tool_calls")
 check("openai: one call", lambda: len(called(tool_choice="required", parallel_tool_calls=False).choices[0].message.tool_calls) == 1)
