@@ -56,9 +56,9 @@ ChatForm::ChatForm(const text::Tokenizer& tokenizer, std::string template_source
 const ChatForm& ChatForms::get(bool tools) {
   std::optional<ChatForm>& form = tools ? with_tools_ : plain_;
   if (form) return *form;
-  if (!tokenizer_) fail(ErrorCode::not_found, "the model has no tokenizer and so no chat template");
-  return form.emplace(*tokenizer_,
-                      options_.chat_template.empty() ? chat_template_of(*tokenizer_, tools) : options_.chat_template,
+  const text::Tokenizer& tokenizer = pipeline_.require_tokenizer();
+  return form.emplace(tokenizer,
+                      options_.chat_template.empty() ? chat_template_of(tokenizer, tools) : options_.chat_template,
                       options_.tool_format);
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pipelines/text.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "text/tool_calls.h"
@@ -42,13 +43,13 @@ struct ChatFormOptions {
 // The forms of one model, each made when it is first asked for. One thread's.
 class ChatForms {
  public:
-  ChatForms(const text::Tokenizer* tokenizer, ChatFormOptions options)
-      : tokenizer_(tokenizer), options_(std::move(options)) {}
+  ChatForms(const TextPipeline& pipeline, ChatFormOptions options)
+      : pipeline_(pipeline), options_(std::move(options)) {}
   // Throws Error: there is no tokenizer, no template, or it cannot be read.
   const ChatForm& get(bool tools);
 
  private:
-  const text::Tokenizer* tokenizer_;
+  const TextPipeline& pipeline_;
   ChatFormOptions options_;
   std::optional<ChatForm> plain_, with_tools_;
 };

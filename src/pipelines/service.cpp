@@ -190,7 +190,7 @@ TextService::TextService(const std::filesystem::path& path, const runtime::RunOp
                          Deliver deliver)
     : pipeline_(path, options),
       constraints_(pipeline_.shared_tokenizer()),
-      chats_(pipeline_.tokenizer(), service.chat),
+      chats_(pipeline_, std::move(service.chat)),
       options_(std::move(service)),
       scheduler_(pipeline_.engine(), (options_.max_queue + static_cast<size_t>(options.max_sequences)) * kMostChoices),
       deliver_(std::move(deliver)) {

@@ -121,6 +121,14 @@ int64_t PrefixTree::step_end(int64_t from, int64_t to, int64_t turn) noexcept {
   return std::min(to, next);
 }
 
+// False: another sequence's block is there already, or this one is held elsewhere.
+bool PrefixTree::hold(int32_t node, size_t group, int32_t block) noexcept {
+  if (held(node, group) >= 0 || pools_[group].kept(block)) return false;
+  held(node, group) = block;
+  pools_[group].keep(block, node);
+  return true;
+}
+
 // The sequence's states are those behind the node's tokens.
 void PrefixTree::keep_states(int64_t sequence, int32_t node, bool stays) noexcept {
   End& end = ends_[static_cast<size_t>(sequence)];
@@ -129,11 +137,8 @@ void PrefixTree::keep_states(int64_t sequence, int32_t node, bool stays) noexcep
   end.passing = -1;
   for (size_t g = 0; g < pools_.size(); ++g) {
     if (windows_[g] != kState) continue;
-    const int32_t block = pools_[g].state(sequence);
-    if (held(node, g) >= 0 || pools_[g].kept(block)) continue;
-    held(node, g) = block;
-    pools_[g].keep(block, node);
-    if (!stays) end.passing = node, end.passing_serial = nodes_[static_cast<size_t>(node)].serial;
+    if (hold(node, g, pools_[g].state(sequence)) && !stays)
+      end.passing = node, end.passing_serial = nodes_[static_cast<size_t>(node)].serial;
   }
   for (size_t g = 0; g < pools_.size() && there; ++g)
     if (windows_[g] == kState && held(before, g) >= 0) {
@@ -152,10 +157,7 @@ void PrefixTree::keep(int64_t sequence, uint64_t regime, std::span<const int32_t
     if (node < 0) node = add(parent, block_tokens);
     for (size_t g = 0; g < pools_.size(); ++g) {
       if (windows_[g] == kState) continue;
-      int32_t block = pools_[g].block(sequence, end.blocks);
-      if (held(node, g) >= 0 || pools_[g].kept(block)) continue;  // another sequence's is there already
-      held(node, g) = block;
-      pools_[g].keep(block, node);
+      hold(node, g, pools_[g].block(sequence, end.blocks));
     }
     end.serial = nodes_[static_cast<size_t>(node)].serial;
     if (const int64_t at = (end.blocks + 1) * kKvBlock; at == length)

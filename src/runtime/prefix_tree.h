@@ -63,6 +63,7 @@ class PrefixTree {
   int64_t first_seen(size_t group, int64_t n) const noexcept;
   bool whole(int32_t node) noexcept;  // has the blocks of all groups without a window
   int64_t longest(int64_t chain) noexcept;
+  bool hold(int32_t node, size_t group, int32_t block) noexcept;
   void keep_states(int64_t sequence, int32_t node, bool stays) noexcept;
 
   std::span<BlockPool> pools_;

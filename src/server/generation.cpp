@@ -163,6 +163,12 @@ pipelines::Prompt render_chat(TextService& service, const text::ChatInput& input
   return pipelines::chat_prompt(service.pipeline().require_tokenizer(), form.chat_template, input);
 }
 
+Json usage_json(int64_t prompt_tokens, int64_t completion_tokens) {
+  return {{"prompt_tokens", prompt_tokens},
+          {"completion_tokens", completion_tokens},
+          {"total_tokens", prompt_tokens + completion_tokens}};
+}
+
 Json usage_json(const std::vector<pipelines::ChoiceSummary>& choices) {
   int64_t prompt = 0, cached = 0, completion = 0;
   for (const auto& c : choices) {
@@ -170,10 +176,9 @@ Json usage_json(const std::vector<pipelines::ChoiceSummary>& choices) {
     completion += c.completion_tokens;
   }
   if (!choices.empty()) cached = choices.front().cached_tokens;
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", completion},
-          {"total_tokens", prompt + completion},
-          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+  Json usage = usage_json(prompt, completion);
+  usage["prompt_tokens_details"] = {{"cached_tokens", cached}};
+  return usage;
 }
 
 Json timings_json(const pipelines::ChoiceSummary& c) {

@@ -38,6 +38,7 @@ pipelines::Prompt render_chat(TextService& service, const text::ChatInput& input
 // OpenAI's messages -> the template's: parts of text are joined. Throws ApiError naming the message.
 Json check_messages(const Json& messages, const std::string& field);
 
+Json usage_json(int64_t prompt_tokens, int64_t completion_tokens);
 Json usage_json(const std::vector<pipelines::ChoiceSummary>& choices);
 Json timings_json(const pipelines::ChoiceSummary& choice);
 std::string new_id(const char* prefix);

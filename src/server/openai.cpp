@@ -91,11 +91,7 @@ class OpenAiAnswer : public Answer {
 
   void add_usage(Json& chunk) const {
     if (!asked_.include_usage) return;
-    chunk["usage"] = nullptr;
-    if (asked_.continuous_usage)
-      chunk["usage"] = {{"prompt_tokens", asked_.prompt_tokens},
-                        {"completion_tokens", said_tokens_},
-                        {"total_tokens", asked_.prompt_tokens + said_tokens_}};
+    chunk["usage"] = asked_.continuous_usage ? usage_json(asked_.prompt_tokens, said_tokens_) : Json();
   }
 
   void stream(const ServiceEvent& e, text::OutputDelta delta, ChoiceText& c) {

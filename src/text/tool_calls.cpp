@@ -186,7 +186,7 @@ bool ToolCallParser::in_call(OutputDelta& out, bool last) {
   const Read r = format_.body == ToolFormat::Body::json ? read_json(last, out) : read_tagged(last, out);
   if (r == Read::more && !last) return false;
   state_ = State::content;
-  if (r != Read::done && (scan_.told() > 0 || parameters_ > 0) && options_.sure) {  // it was cut off
+  if (r != Read::done && (scan_.told() > 0 || !told_.empty()) && options_.sure) {  // it was cut off
     pending_.erase(0, at_);
     begin_part(State::content);
     return true;
@@ -220,6 +220,15 @@ void ToolCallParser::tell_scanned(OutputDelta& out) {
     if (options_.sure) tell(std::move(e.name), std::move(e.arguments), out);
 }
 
+// Of the call's arguments the first `length` bytes, as far as they were not told of. False: they are not what was.
+bool ToolCallParser::tell_rest(ToolCall& call, size_t length, OutputDelta& out) {
+  call.arguments.resize(length);
+  if (!call.arguments.starts_with(told_)) return false;
+  tell(told_.empty() ? std::move(call.name) : "", call.arguments.substr(told_.size()), out);
+  told_ = std::move(call.arguments);
+  return true;
+}
+
 // Parameters before `end` that are complete.
 void ToolCallParser::tell_parameters(size_t end, OutputDelta& out) {
   constexpr size_t kMost = 64;  // each reads the call once more
@@ -238,11 +247,8 @@ void ToolCallParser::tell_parameters(size_t end, OutputDelta& out) {
     parameter_at_ = at + mark.size();
     std::vector<ToolCall> calls;
     if (!read_tagged_calls(format_, text.substr(0, parameter_at_), options_.tools, calls)) return;
-    std::string arguments = std::move(calls[0].arguments);
-    arguments.pop_back();  // the object is still open
-    if (!arguments.starts_with(told_)) return;
-    tell(parameters_++ == 0 ? std::move(calls[0].name) : "", arguments.substr(told_.size()), out);
-    told_ = std::move(arguments);
+    if (!tell_rest(calls[0], calls[0].arguments.size() - 1, out)) return;  // the object is still open
+    ++parameters_;
   }
 }
 
@@ -304,11 +310,8 @@ ToolCallParser::Read ToolCallParser::read_tagged(bool last, OutputDelta& out) {
   std::vector<ToolCall> calls;
   if (!read_tagged_calls(format_, std::string_view(pending_).substr(0, end), options_.tools, calls)) return Read::bad;
   for (ToolCall& c : calls) {
-    const bool begun = parameters_ > 0;  // a call with marked parameters is the only one
-    if (!begun)
-      tell(std::move(c.name), std::move(c.arguments), out);
-    else if (c.arguments.starts_with(told_))
-      tell("", c.arguments.substr(told_.size()), out);
+    tell_rest(c, c.arguments.size(), out);
+    told_.clear();  // a call with marked parameters is the only one
   }
   pending_.erase(0, at_);
   return Read::done;

@@ -107,6 +107,7 @@ class ToolCallParser {
   void tell_scanned(OutputDelta& out);
   void tell_parameters(size_t end, OutputDelta& out);
   void tell(std::string name, std::string arguments, OutputDelta& out);
+  bool tell_rest(ToolCall& call, size_t length, OutputDelta& out);
 
   const ToolFormat& format_;
   Options options_;

@@ -4,7 +4,9 @@
 REQUESTS requests, each whole, streamed, left at a random moment, stalled, cut or garbage: every answer that arrives must be the one of a
 quiet server, no KV block may be left, memory must stay within the plan. Then STREAMS streams at once, and IDLE idle connections.
 TENON_SANITIZED=1: TENON is a build with a sanitizer, whose own memory is in no plan. Ends with "N passed, N failed"."""
-import asyncio, json, os, random, subprocess, sys, time, urllib.request
+import asyncio, json, os, random, sys, time, urllib.request
+
+from serving import serve
 
 exe, model = sys.argv[1], sys.argv[2]
 requests, streams, idle = (int(a) for a in (sys.argv[3:] + ["10000", "500", "1000"][len(sys.argv) - 3:]))
@@ -21,13 +23,12 @@ def check(name, ok, what=""):
     print(f"{'ok  ' if ok else 'FAIL'} {name} {what}", flush=True)
 
 
-server = subprocess.Popen([exe, "serve", model, "--alias", "m", "--port", "0", "--context", "256", "--max-sequences", "16", "--max-queue", "600",
-                           "--prefault", "--pack", "load"], stderr=subprocess.PIPE, text=True)
-port = int(server.stderr.readline().split(" on ")[1].split(" ")[0].rsplit(":", 1)[1])
+server, url = serve(exe, model, "--alias", "m", "--context", "256", "--max-sequences", "16", "--max-queue", "600", "--prefault", "--pack", "load")
+port = int(url.rsplit(":", 1)[1])
 
 
 def metrics():
-    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+    text = urllib.request.urlopen(url + "/metrics").read().decode()
     rows = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     return {name.replace('model="m"', "").replace("{}", "").replace("{,", "{"): float(value) for name, value in rows}
 

@@ -3,7 +3,9 @@
 
 Serves MODEL with a template that writes tool calls, and asks through each client what people ask: answers, streams, tools, structured
 output, embeddings, errors. Ends with "N passed, N failed"."""
-import asyncio, json, os, subprocess, sys, tempfile, time, urllib.request
+import asyncio, json, os, sys, tempfile, time, urllib.request
+
+from serving import serve
 
 exe, model = sys.argv[1], sys.argv[2]
 here = os.path.dirname(os.path.abspath(__file__))
@@ -24,10 +26,7 @@ def check(name, f):
 template = tempfile.NamedTemporaryFile("w", suffix=".jinja", delete=False)
 template.write(json.load(open(f"{here}/../golden/chat_templates/Qwen-Qwen3-0.6B.json"))["template"])
 template.close()
-server = subprocess.Popen([exe, "serve", model, "--alias", "small", "--port", "0", "--context", "4096", "--embeddings", "--api-key", "secret",
-                           "--chat-template", template.name], stderr=subprocess.PIPE, text=True)
-line = server.stderr.readline()
-url = line.split(" on ")[1].split(" ")[0]
+server, url = serve(exe, model, "--alias", "small", "--context", "4096", "--embeddings", "--api-key", "secret", "--chat-template", template.name)
 
 question = [{"role": "user", "content": "What is the weather in Paris? /no_think"}]
 weather = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}, "unit": {"enum": ["celsius", "fahrenheit"]}},

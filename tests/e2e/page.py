@@ -3,9 +3,11 @@
 
 First against the server itself; then against a double in front of it, whose answers are scripted: Markdown, markup that must not work,
 reasoning, slow streams, a model that takes images. Ends with "N passed, N failed"."""
-import base64, http.server, json, os, subprocess, sys, threading, time, urllib.request
+import base64, http.server, json, os, sys, threading, time, urllib.request
 
 from playwright.sync_api import sync_playwright
+
+from serving import serve
 
 exe, model = sys.argv[1], sys.argv[2]
 pictures = sys.argv[3] if len(sys.argv) > 3 else None
@@ -258,11 +260,9 @@ def on_a_phone(browser, url, dark):
     context.close()
 
 
-server = subprocess.Popen([exe, "serve", model, "--alias", "small", "--port", "0"], stderr=subprocess.PIPE, text=True)
+server, url = serve(exe, model, "--alias", "small")
 double = None
 try:
-    line = server.stderr.readline()
-    url = line.split(" on ")[1].split(" ")[0]
     threading.Thread(target=server.stderr.read, daemon=True).start()
     double = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Double)
     threading.Thread(target=double.serve_forever, daemon=True).start()

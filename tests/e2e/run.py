@@ -3,6 +3,8 @@
 import json, os, re, shutil, signal, struct, subprocess, sys, tempfile, time, urllib.request
 from pathlib import Path
 
+from serving import serve
+
 ROOT = Path(__file__).resolve().parents[2]
 TENON = os.environ.get("TENON", str(ROOT / "build/release/tenon"))
 MODELS = ROOT / "tests/golden/models"
@@ -140,8 +142,7 @@ def access_log():
     with tempfile.TemporaryDirectory() as folder:
         logs = Path(folder) / "logs"
         logs.mkdir()
-        server = subprocess.Popen([TENON, "serve", model("llama-s-q4_0"), "--port", "0", "--access-log", logs / "access"], stderr=subprocess.PIPE, text=True)
-        url = server.stderr.readline().split(" on ")[1].split(" ")[0].rstrip()
+        server, url = serve(TENON, model("llama-s-q4_0"), "--access-log", logs / "access")
 
         def requests_of(file):  # once the line of the last one is there
             for _ in range(100):

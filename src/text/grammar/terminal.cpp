@@ -45,16 +45,6 @@ Remainders make_remainders(const std::vector<Beyond>& sorted) {
 
 }  // namespace
 
-TokenSet::TokenSet(std::vector<int32_t> ids, size_t words) {
-  if (ids.size() < words) {
-    ids_ = std::move(ids);
-    ids_.shrink_to_fit();
-    return;
-  }
-  dense_.assign(words, 0);
-  for (int32_t id : ids) dense_[static_cast<uint32_t>(id) >> 5] |= 1u << (id & 31);
-}
-
 TokenSet::TokenSet(std::vector<uint32_t> bits) {
   size_t count = 0;
   for (uint32_t w : bits) count += static_cast<size_t>(__builtin_popcount(w));

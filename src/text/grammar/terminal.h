@@ -17,7 +17,6 @@ class TokenTrie;
 // Tokens in a set, by whichever form is smaller.
 class TokenSet {
  public:
-  TokenSet(std::vector<int32_t> ids, size_t words);
   explicit TokenSet(std::vector<uint32_t> bits);
   void add_to(std::span<uint32_t> bits) const {
     if (dense_.empty())
