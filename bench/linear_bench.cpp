@@ -98,7 +98,7 @@ class Bench {
     uint64_t bytes = packed_ ? panel_bytes(s.dtype, s.out, s.in) : bytes_for(s.dtype, s.out * s.in, "bench");
     if (bytes == 0) return;
     fmt::print("{:8} {:6} x {:5} ", name(s.dtype), s.out, s.in);
-    for (int64_t m : {1, 4, 8}) {
+    for (int64_t m : {1, 4, 8, 16}) {
       double rate = static_cast<double>(bytes) / time_of(s, m, bytes);
       fmt::print("  m={} {:5.1f} GB/s ({:3.0f} %)", m, rate / 1e9, 100 * rate / bandwidth_);
     }
@@ -116,7 +116,7 @@ class Bench {
     auto copies = static_cast<int64_t>(kMemory / stride);
     double work = static_cast<double>(m * s.out * s.in);
     int64_t calls = std::clamp<int64_t>(static_cast<int64_t>(4e9 / work), 1, copies);
-    if (m <= 8) calls = copies;
+    if (m <= 16) calls = copies;
     double t = best_of(3, pool_, [&] {
       for (int64_t i = 0; i < calls; ++i) {
         const std::byte* w = memory_ + static_cast<uint64_t>(i) * stride;

@@ -6,7 +6,7 @@ namespace tenon {
 namespace {
 
 constexpr SettingInfo kSettings[] = {
-    {Setting::isa, "TENON_ISA", "force an instruction set level: baseline, avx2, avx512, amx"},
+    {Setting::isa, "TENON_ISA", "force an instruction set level: baseline, avx2, avx512, avx512_bf16"},
     {Setting::log, "TENON_LOG", "log level on stderr: debug, info, warn (default), error, off"},
     {Setting::passes, "TENON_PASSES", "graph passes to run: all (default) or none"},
 };

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -100,6 +101,11 @@ std::vector<std::byte> random_weight(DType dtype, int64_t out, int64_t in, std::
   return bytes;
 }
 
+reference::Arithmetic arithmetic() {
+  if (isa() == Isa::avx512_bf16) return reference::Arithmetic::bf16_dot;
+  return isa() == Isa::baseline ? reference::Arithmetic::rounded : reference::Arithmetic::fused;
+}
+
 struct Case {
   DType dtype;
   int64_t out, in, m;
@@ -153,7 +159,7 @@ void check(const Case& c, std::mt19937& rng) {
 
   std::vector<float> want(static_cast<size_t>(c.m * c.out));
   LinearCall plain{x.data(), c.m, c.in, want.data(), c.out, bias, nullptr, c.f32_activations};
-  reference::linear(w, plain, isa() != Isa::baseline);
+  reference::linear(w, plain, arithmetic());
   std::vector<float> got = run(c, w, x, bias, 1);
   expect_same(got, want, what);
   expect_same(run(c, w, x, bias, 2), got, what + " on two threads");
@@ -208,6 +214,7 @@ TEST_P(LinearOnIsa, OddShapes) {
         for (int64_t m : {1, 3, 9}) {
           check({t, out, in, m, false, false, true}, rng);
           check({t, out, in, m, false, true, false}, rng);
+          check({t, out, in, m, true, false, false}, rng);
         }
 }
 
@@ -215,6 +222,7 @@ TEST_P(LinearOnIsa, ManyRowsCrossEveryChunk) {
   std::mt19937 rng(6);
   for (DType t : {DType::q4_0, DType::q4_1, DType::q8_0, DType::q4_k, DType::q6_k, DType::bf16})
     check({t, 65, 2304, 130}, rng);
+  check({DType::bf16, 40, 2305, 250}, rng);
 }
 
 // Longer than the stretches that a panel's halves take in turns.
@@ -222,6 +230,24 @@ TEST_P(LinearOnIsa, FewRowsOfLongPanels) {
   std::mt19937 rng(10);
   for (DType t : {DType::q4_0, DType::q5_1, DType::q8_0, DType::q5_k, DType::mxfp4, DType::bf16})
     for (int64_t m : {1, 2, 4, 8, 11}) check({t, 70, 1792, m}, rng);
+}
+
+// Denormals, zeros of both signs and numbers of every size, in sums that stay finite.
+TEST_P(LinearOnIsa, Bf16OfEveryMagnitude) {
+  std::mt19937 rng(12);
+  const Case c{DType::bf16, 33, 50, 13};
+  auto any = [&](uint32_t exponents) {
+    return std::bit_cast<float>(static_cast<uint32_t>((rng() & 0x807FFFFF) | (rng() % exponents) << 23));
+  };
+  std::vector<float> v(static_cast<size_t>(c.out * c.in)), x(static_cast<size_t>(c.m * c.in));
+  for (float& w : v) w = any(rng() % 2 ? 3 : 180);
+  for (float& a : x) a = any(rng() % 2 ? 3 : 180);
+  std::vector<std::byte> rows(v.size() * 2);
+  encode(c.dtype, v.data(), rows.data(), c.out * c.in);
+  LinearWeight w{c.dtype, c.out, c.in, rows.data()};
+  std::vector<float> want(static_cast<size_t>(c.m * c.out));
+  reference::linear(w, {x.data(), c.m, c.in, want.data(), c.out}, arithmetic());
+  expect_same(run(c, w, x, nullptr, 1), want, "on " + name(isa()));
 }
 
 TEST_P(LinearOnIsa, NoRowsDoNothing) {
@@ -247,7 +273,7 @@ TEST_P(LinearOnIsa, LargestCodesDoNotOverflow) {
       LinearWeight w{t, c.out, c.in, rows.data()};
       for (float sign : {1.0f, -1.0f}) {
         std::vector<float> x(static_cast<size_t>(c.in), sign), want(32);
-        reference::linear(w, {x.data(), 1, c.in, want.data(), 32}, isa() != Isa::baseline);
+        reference::linear(w, {x.data(), 1, c.in, want.data(), 32}, arithmetic());
         expect_same(run(c, w, x, nullptr, 1), want, std::string(name(t)) + " filled with " + std::to_string(fill));
         c.m = 2;  // by way of a tile
         std::vector<float> two = x;
@@ -283,7 +309,7 @@ TEST_P(LinearOnIsa, GroupsOfZerosAndOfTinyNumbers) {
   x[32] = 1e-40f;  // 127 / 1e-40 is infinite
   x[64] = 1e-37f, x[65] = -1e30f;
   x[96] = 3e-36f, x[97] = -1e-36f;
-  reference::linear(w, {x.data(), 1, 128, want.data(), 32}, isa() != Isa::baseline);
+  reference::linear(w, {x.data(), 1, 128, want.data(), 32}, arithmetic());
   for (float y : want) EXPECT_TRUE(std::isfinite(y));
   expect_same(run({DType::q8_0, 32, 128, 1}, w, x, nullptr, 1), want, "tiny");
 }

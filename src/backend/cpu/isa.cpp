@@ -46,7 +46,7 @@ void tell_highway(Isa level) {
 }  // namespace
 
 std::string name(Isa level) {
-  const char* names[] = {"baseline", "avx2", "avx512", "amx"};
+  const char* names[] = {"baseline", "avx2", "avx512", "avx512_bf16"};
   return names[static_cast<int>(level)];
 }
 
@@ -56,8 +56,10 @@ std::vector<Isa> available_isas() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     out.push_back(Isa::avx2);
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+        __builtin_cpu_supports("avx512vl")) {
       out.push_back(Isa::avx512);
+      if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd")) out.push_back(Isa::avx512_bf16);
+    }
   }
 #endif
   return out;

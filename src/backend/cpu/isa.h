@@ -5,7 +5,9 @@
 
 namespace tenon::cpu {
 
-enum class Isa { baseline, avx2, avx512, amx };
+// avx512_bf16: dot products of BF16 round the activations (docs/numerics.md), at twice the rate of f32 on AMD's
+// processors. Others do them at half of it, so they do not have the level.
+enum class Isa { baseline, avx2, avx512, avx512_bf16 };
 
 // The level in force. The first call also tells Highway's dispatch, so it comes before any vector kernel
 // (device_named() does it).

@@ -5,6 +5,8 @@
 
 #include "backend/cpu/gemm/kernels.h"
 #include "backend/cpu/isa.h"
+#include "backend/cpu/linear_bf16.h"
+#include "backend/cpu/linear_tile.h"
 #include "base/checked.h"
 #include "tensor/quant.h"
 #include "tensor/quant/expand.h"
@@ -13,7 +15,7 @@ namespace tenon::cpu {
 
 const GemmKernels& gemm_kernels() {
 #if defined(__x86_64__)
-  if (isa() == Isa::avx512 && __builtin_cpu_supports("avx512vnni")) return kGemmAvx512Vnni;
+  if (isa() >= Isa::avx512 && __builtin_cpu_supports("avx512vnni")) return kGemmAvx512Vnni;
   // Without VNNI the 512-bit level has nothing that AVX2 lacks but width, and the same bits.
   if (isa() >= Isa::avx2) return kGemmAvx2;
 #endif
@@ -26,51 +28,10 @@ namespace {
 constexpr int64_t kCodeChunk = 768, kFloatChunk = 256;
 // Bytes of activations' codes that are multiplied by all tiles before the next ones are.
 constexpr int64_t kCachedCodes = 1 << 20;
-// Bytes of weight that are worth another visit to the shared counter of a parallel loop.
-constexpr int64_t kPieceBytes = 64 << 10;
+// Columns of a panel of floats: pairs of BF16 are whole.
+int64_t panel_columns(DType dtype, int64_t in) { return dtype == DType::bf16 ? (in + 1) / 2 * 2 : in; }
 
 bool uses_codes(DType dtype, bool f32_activations) { return !f32_activations && quant::block_form(dtype) != nullptr; }
-
-// Rows [first_row, first_row + 32) fill a tile's lanes; `lanes` of them are outputs, y starting at row `row`. The last
-// tile of a weight moves up so that it is whole: its lanes repeat rows of the tile before it, with the same bits.
-struct TileRows {
-  int64_t row, first_row;
-  Lanes lanes;
-  int count;  // fewer than 32 only where the weight has fewer
-
-  bool whole() const { return count == kTileRows; }
-};
-
-TileRows tile_rows(int64_t index, int64_t out) {
-  int64_t row = index * kTileRows;
-  if (row + kTileRows <= out) return {row, row, {0, kTileRows}, kTileRows};
-  int left = static_cast<int>(out - row);
-  if (out >= kTileRows) return {row, out - kTileRows, {kTileRows - left, left}, kTileRows};
-  return {row, row, {0, left}, left};
-}
-
-// Tiles a worker takes at a time: few enough that the last ones spread over all workers.
-int64_t tiles_per_piece(int64_t tiles, int64_t tile_bytes, int64_t m, int threads) {
-  int64_t most = std::max<int64_t>(1, tiles / (8 * threads));
-  return std::clamp<int64_t>(kPieceBytes / std::max<int64_t>(1, tile_bytes * m), 1, most);
-}
-
-Outputs outputs(const LinearCall& call, const TileRows& t, int64_t k) {
-  return {call.y + t.row, call.ldy, t.lanes, k > 0};
-}
-
-// y: [m][32], of which the tile's lanes are outputs.
-void store_lanes(const LinearCall& call, const TileRows& t, const float* y) {
-  for (int64_t i = 0; i < call.m; ++i)
-    std::memcpy(call.y + i * call.ldy + t.row, y + i * kTileRows + t.lanes.first,
-                static_cast<size_t>(t.lanes.count) * 4);
-}
-
-void add_bias(const LinearCall& call, const TileRows& t) {
-  if (!call.bias) return;
-  for (int64_t i = 0; i < call.m; ++i)
-    for (int64_t r = t.row; r < t.row + t.lanes.count; ++r) call.y[i * call.ldy + r] += call.bias[r];
-}
 
 // ---- integer codes --------------------------------------------------------------------------------------------------
 
@@ -255,9 +216,7 @@ class FloatLinear {
     pool.parallel_for(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
       auto* tile = reinterpret_cast<float*>(call_.scratch + static_cast<size_t>(worker) * kFloatWorkerBytes);
       for (int64_t i = begin; i < end; ++i) {
-        // Panels are padded: there the last tile stays where it is.
-        TileRows t = tile_rows(i, weight_.out);
-        if (panels_) t = {t.row, t.row, {0, t.lanes.count}, t.lanes.count};
+        TileRows t = panels_ ? panel_rows(i, weight_.out) : tile_rows(i, weight_.out);
         if (panels_ && call_.m <= kernels_.few_rows)
           few_rows(t);
         else if (call_.m == 1 && kernel_ && !weight_.in_out && t.whole() && !panels_)
@@ -271,7 +230,7 @@ class FloatLinear {
 
  private:
   const std::byte* panel(const TileRows& t, int64_t k) const {
-    return panels_ + (t.row * weight_.in + k * kTileRows) * type_.bytes;
+    return panels_ + (t.row * panel_columns(weight_.dtype, weight_.in) + k * kTileRows) * type_.bytes;
   }
   const std::byte* rows(const TileRows& t, int64_t k) const {
     return weight_.rows + t.first_row * stride_ + k * type_.bytes;
@@ -311,7 +270,7 @@ class FloatLinear {
 
   void fill(const TileRows& t, int64_t k, int64_t n, float* tile) const {
     if (panels_) {
-      kernel_->widen(panel(t, k), n * kTileRows, tile);
+      kernel_->unpack_panel(panel(t, k), n, tile);
     } else if (weight_.in_out) {
       decode_columns(t, k, n, tile);
     } else {
@@ -385,21 +344,23 @@ class FloatLinear {
   int64_t stride_, tiles_, grain_;
 };
 
-void pack_floats(const LinearWeight& w, std::byte* panels, ThreadPool& pool) {
-  const auto size = static_cast<size_t>(info(w.dtype).bytes);
+// Words, the elements of a row that one step of the kernels takes: pairs of BF16, else one element.
+template <class Word>
+void pack_words(const LinearWeight& w, std::byte* panels, ThreadPool& pool) {
+  const int64_t row_bytes = w.in * info(w.dtype).bytes, size = sizeof(Word), words = ceil_div(row_bytes, size);
   pool.parallel_for(ceil_div(w.out, kTileRows), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      std::byte* panel = panels + static_cast<size_t>(i * kTileRows * w.in) * size;
-      for (int r = 0; r < kTileRows; ++r) {
-        int64_t row = i * kTileRows + r;
-        for (int64_t k = 0; k < w.in; ++k) {
-          std::byte* to = panel + static_cast<size_t>(k * kTileRows + r) * size;
-          if (row < w.out)
-            std::memcpy(to, w.rows + static_cast<size_t>(row * w.in + k) * size, size);
-          else
-            std::memset(to, 0, size);
+      std::byte* to = panels + i * kTileRows * words * size;
+      const TileRows t = panel_rows(i, w.out);
+      const std::byte* rows = w.rows + t.row * row_bytes;
+      for (int64_t k = 0; k < words; ++k)
+        for (int r = 0; r < kTileRows; ++r, to += size) {
+          Word word = 0;
+          if (r < t.count)
+            std::memcpy(&word, rows + r * row_bytes + k * size,
+                        static_cast<size_t>(std::min(size, row_bytes - k * size)));
+          std::memcpy(to, &word, sizeof word);
         }
-      }
     }
   });
 }
@@ -408,6 +369,8 @@ void pack_floats(const LinearWeight& w, std::byte* panels, ThreadPool& pool) {
 
 size_t linear_scratch_bytes(DType dtype, int64_t m, int64_t in, int threads, bool f32_activations) {
   auto workers = static_cast<size_t>(threads);
+  if (uses_bf16_dot(dtype, false, f32_activations))  // or, where it is stored by columns, as a float
+    return std::max(bf16_scratch_bytes(m, in, threads), workers * kFloatWorkerBytes);
   if (!uses_codes(dtype, f32_activations)) return workers * kFloatWorkerBytes;
   int group = quant::block_form(dtype)->group;
   return activation_sizes(m, in, group).all() + workers * code_worker_bytes(in, group);
@@ -417,6 +380,8 @@ void linear(const LinearWeight& weight, const LinearCall& call, ThreadPool& pool
   if (call.m == 0) return;
   if (uses_codes(weight.dtype, call.f32_activations))
     CodeLinear(weight, call, pool.size()).run(pool);
+  else if (uses_bf16_dot(weight.dtype, weight.in_out, call.f32_activations))
+    linear_bf16(weight, call, pool);
   else
     FloatLinear(weight, call, pool.size()).run(pool);
 }
@@ -429,7 +394,8 @@ uint64_t panel_bytes(DType dtype, int64_t out, int64_t in) {
     return static_cast<uint64_t>(ceil_div(out, kTileRows) * 2 * (in / d.block)) * static_cast<uint64_t>(bytes);
   }
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return 0;
-  return static_cast<uint64_t>(ceil_div(out, kTileRows) * kTileRows * in) * static_cast<uint64_t>(d.bytes);
+  return static_cast<uint64_t>(ceil_div(out, kTileRows) * kTileRows * panel_columns(dtype, in)) *
+         static_cast<uint64_t>(d.bytes);
 }
 
 void pack(const LinearWeight& w, std::byte* panels, ThreadPool& pool) noexcept {
@@ -444,7 +410,10 @@ void pack(const LinearWeight& w, std::byte* panels, ThreadPool& pool) noexcept {
     });
     return;
   }
-  pack_floats(w, panels, pool);
+  if (w.dtype == DType::f16)
+    pack_words<uint16_t>(w, panels, pool);
+  else
+    pack_words<uint32_t>(w, panels, pool);
 }
 
 }  // namespace tenon::cpu

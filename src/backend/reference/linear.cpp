@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "tensor/half.h"
 #include "tensor/quant.h"
 #include "tensor/quant/expand.h"
 
@@ -72,9 +73,27 @@ float dot_codes(const cpu::LinearWeight& w, int64_t row, const Codes& x, bool fu
   return acc;
 }
 
+// A denormal counts as zero.
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+
+// Pairs of k, the odd one first; in bf16 and back: x rounded, the weights as they are.
+float dot_bf16(const float* x, const float* w, int64_t in) {
+  auto step = [&](int64_t k, float acc) {
+    return flushed(std::fma(bf16_to_f32(f32_to_bf16(flushed(x[k]))), flushed(w[k]), acc));
+  };
+  float acc = 0;
+  for (int64_t k = 0; k < in; k += 2) {
+    if (k + 1 < in) acc = step(k + 1, acc);
+    acc = step(k, acc);
+  }
+  return acc;
+}
+
 }  // namespace
 
-void linear(const cpu::LinearWeight& w, const cpu::LinearCall& call, bool fused) {
+void linear(const cpu::LinearWeight& w, const cpu::LinearCall& call, Arithmetic arithmetic) {
+  const bool fused = arithmetic != Arithmetic::rounded;
+  const bool pairs = arithmetic == Arithmetic::bf16_dot && w.dtype == DType::bf16 && !w.in_out && !call.f32_activations;
   bool codes = !call.f32_activations && quant::block_form(w.dtype);
   std::vector<float> values;
   if (!codes) values = decoded(w);
@@ -86,6 +105,8 @@ void linear(const cpu::LinearWeight& w, const cpu::LinearCall& call, bool fused)
       float acc = 0;
       if (codes)
         acc = dot_codes(w, o, c, fused);
+      else if (pairs)
+        acc = dot_bf16(x, values.data() + o * w.in, w.in);
       else
         for (int64_t k = 0; k < w.in; ++k)
           acc = multiply_add(x[k], values[static_cast<size_t>(o * w.in + k)], acc, fused);

@@ -4,7 +4,10 @@
 
 namespace tenon::reference {
 
-// As cpu::linear, one thread, no scratch. `fused` false: multiply, then add (the baseline level's bits). Allocates.
-void linear(const cpu::LinearWeight& weight, const cpu::LinearCall& call, bool fused = true);
+// How a level multiplies and adds: baseline rounds twice, others once; bf16_dot is fused but for weights in BF16.
+enum class Arithmetic { rounded, fused, bf16_dot };
+
+// As cpu::linear, one thread, no scratch. Allocates.
+void linear(const cpu::LinearWeight& weight, const cpu::LinearCall& call, Arithmetic arithmetic = Arithmetic::fused);
 
 }  // namespace tenon::reference

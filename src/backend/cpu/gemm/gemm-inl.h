@@ -779,6 +779,8 @@ struct F32 {
   TENON_INLINE static void split(const Words (&v)[4], Floats (&out)[kStep]) {
     unrolled<4>([&](int j) TENON_LAMBDA { out[j] = as_floats(v[j]); });
   }
+  static constexpr int kPacked = 1;  // elements of k that lie together in a panel
+  TENON_INLINE static void split_panel(const std::byte* p, Floats (&out)[kPacked]) { out[0] = widen(p); }
   TENON_INLINE static Floats widen(const std::byte* p) { return as_floats(load_words(p)); }
 };
 
@@ -789,6 +791,12 @@ struct Bf16 {
       out[2 * j] = as_floats(v[j] << 16);
       out[2 * j + 1] = as_floats(v[j] & splat(0xFFFF0000u));
     });
+  }
+  static constexpr int kPacked = 2;
+  TENON_INLINE static void split_panel(const std::byte* p, Floats (&out)[kPacked]) {
+    const Words pairs = load_words(p);
+    out[0] = as_floats(pairs << 16);
+    out[1] = as_floats(pairs & splat(0xFFFF0000u));
   }
   TENON_INLINE static Floats widen(const std::byte* p) { return bf16_at(p); }
 };
@@ -801,6 +809,8 @@ struct F16 {
       out[2 * j + 1] = f16_high(v[j]);
     });
   }
+  static constexpr int kPacked = 1;
+  TENON_INLINE static void split_panel(const std::byte* p, Floats (&out)[kPacked]) { out[0] = widen(p); }
   TENON_INLINE static Floats widen(const std::byte* p) { return f16_at(p); }
 };
 
@@ -845,19 +855,38 @@ inline void widen(const std::byte* from, int64_t count, float* to) noexcept {
   for (int64_t i = 0; i < count; i += 16) store(to + i, T::widen(from + i * T::kBytes));
 }
 
+template <class T>
+inline void unpack_float_panel(const std::byte* panel, int64_t k, float* tile) noexcept {
+  for (int64_t i = 0; i < k; i += T::kPacked)
+    unrolled<2>([&](int half) TENON_LAMBDA {
+      Floats f[T::kPacked];
+      T::split_panel(panel + (i * kTileRows + 16 * half * T::kPacked) * T::kBytes, f);
+      unrolled<T::kPacked>([&](int j) TENON_LAMBDA {
+        if (i + j < k) store(tile + (i + j) * kTileRows + 16 * half, f[j]);
+      });
+    });
+}
+
 template <class T, int kRows>
 inline void dot_float_panel_rows(const std::byte* panel, int64_t k, const float* x, int64_t ldx, float* y) {
   Floats acc[kRows][2];
   unrolled<kRows>([&](int r) TENON_LAMBDA { acc[r][0] = acc[r][1] = splat(0.0f); });
-  for (int64_t i = 0; i < k; ++i, panel += kTileRows * T::kBytes) {
-    prefetch(panel + kAhead, 0, kTileRows * T::kBytes);
-    Floats w[2];
-    unrolled<2>([&](int half) TENON_LAMBDA { w[half] = T::widen(panel + 16 * half * T::kBytes); });
-    unrolled<kRows>([&](int r) TENON_LAMBDA {
-      Floats all = splat(x[r * ldx + i]);
-      unrolled<2>([&](int half) TENON_LAMBDA { acc[r][half] = fma(all, w[half], acc[r][half]); });
+  auto step = [&](int64_t i, auto elements) TENON_LAMBDA {
+    constexpr int kBytes = kTileRows * T::kPacked * T::kBytes;
+    prefetch(panel + kAhead, 0, kBytes);
+    Floats w[2][T::kPacked];
+    unrolled<2>([&](int half) TENON_LAMBDA { T::split_panel(panel + kBytes / 2 * half, w[half]); });
+    panel += kBytes;
+    unrolled<elements>([&](int j) TENON_LAMBDA {
+      unrolled<kRows>([&](int r) TENON_LAMBDA {
+        Floats all = splat(x[r * ldx + i + j]);
+        unrolled<2>([&](int half) TENON_LAMBDA { acc[r][half] = fma(all, w[half][j], acc[r][half]); });
+      });
     });
-  }
+  };
+  int64_t i = 0;
+  for (; i + T::kPacked <= k; i += T::kPacked) step(i, std::integral_constant<int, T::kPacked>());
+  if (i < k) step(i, std::integral_constant<int, 1>());
   unrolled<kRows>([&](int r) TENON_LAMBDA {
     store(y + r * kTileRows, acc[r][0]);
     store(y + r * kTileRows + 16, acc[r][1]);
@@ -874,7 +903,8 @@ inline void dot_float_panel(const std::byte* panel, int64_t k, const float* x, i
 }
 
 template <class T>
-constexpr FloatKernel kFloatKernel{T::kStep, unpack_floats<T>, dot_float_row<T>, widen<T>, dot_float_panel<T>};
+constexpr FloatKernel kFloatKernel{T::kStep, unpack_floats<T>,      dot_float_row<T>,
+                                   widen<T>, unpack_float_panel<T>, dot_float_panel<T>};
 
 inline const FloatKernel* float_kernel(DType dtype) noexcept {
   switch (dtype) {

@@ -72,8 +72,22 @@ struct FloatKernel {
   void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const float* x,
                   float* y) noexcept;                                       // y[0..32) += rows . x
   void (*widen)(const std::byte* from, int64_t count, float* to) noexcept;  // a multiple of 16
-  // y [m][32] = panel [k][32] . x [m][k], m up to few_rows.
+  // A panel is [k][32], or [k / 2][32][2] of BF16 with a zero where k is odd; as f32 [k][32] (k even but at its end).
+  void (*unpack_panel)(const std::byte* panel, int64_t k, float* tile) noexcept;
+  // y [m][32] = panel . x [m][k], m up to few_rows.
   void (*dot_panel)(const std::byte* panel, int64_t k, const float* x, int64_t ldx, int m, float* y) noexcept;
+};
+
+// The machine's dot product of BF16 pairs (docs/numerics.md). A tile is [k / 2][32] of them, as a panel of BF16 is.
+constexpr int kBf16Rows = 12;  // that pass by a tile at once
+struct Bf16Kernel {
+  void (*round)(const float* x, int64_t n, uint16_t* out) noexcept;  // an odd n is filled up with a zero
+  // 32 rows, k a multiple of 8.
+  void (*unpack)(const std::byte* rows, int64_t stride, int64_t k, uint32_t* tile) noexcept;
+  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const uint16_t* x, float* y) noexcept;  // y[0..32)
+  // out = or += tile . x [m][2 * pairs]; meanwhile as many bytes from `next` on as the tile has are brought near.
+  void (*dot)(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t m, const Outputs& out,
+              const std::byte* next) noexcept;
 };
 
 struct GemmKernels {
@@ -91,6 +105,7 @@ struct GemmKernels {
 extern const GemmKernels kGemmBaseline;
 #if defined(__x86_64__)
 extern const GemmKernels kGemmAvx2, kGemmAvx512Vnni;
+extern const Bf16Kernel kBf16Avx512;
 #endif
 
 const GemmKernels& gemm_kernels();  // for isa()

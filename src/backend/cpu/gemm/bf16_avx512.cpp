@@ -1,0 +1,149 @@
+// AVX-512 BF16: two products a lane and instruction, odd k before even k, denormals as zeros.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cstring>
+#include <utility>
+
+#include "backend/cpu/gemm/kernels.h"
+
+#define TENON_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma"
+#include "backend/cpu/target-begin.h"
+
+namespace tenon::cpu {
+namespace {
+
+#define TENON_INLINE inline __attribute__((always_inline))
+#define TENON_LAMBDA __attribute__((always_inline))
+
+template <class F, int... I>
+TENON_INLINE void unrolled(std::integer_sequence<int, I...>, F f) {
+  (f(I), ...);
+}
+template <int n, class F>
+TENON_INLINE void unrolled(F f) {
+  unrolled(std::make_integer_sequence<int, n>{}, f);
+}
+
+TENON_INLINE __m512 dot2(__m512 acc, __m512i x, __m512i w) { return _mm512_dpbf16_ps(acc, (__m512bh)x, (__m512bh)w); }
+
+TENON_INLINE __m512i pair_of(const uint16_t* x) {
+  int32_t two;
+  std::memcpy(&two, x, 4);
+  return _mm512_set1_epi32(two);
+}
+
+// 16 bytes of each of 16 rows, as four vectors of one dword a row.
+TENON_INLINE void transpose_rows(const std::byte* rows, int64_t stride, __m512i (&out)[4]) {
+  auto four = [&](const std::byte* p) TENON_LAMBDA {  // rows i, 4 + i, 8 + i, 12 + i
+    auto at = [&](int r) TENON_LAMBDA { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + r * stride)); };
+    __m512i v = _mm512_castsi128_si512(at(0));
+    v = _mm512_inserti32x4(v, at(4), 1);
+    v = _mm512_inserti32x4(v, at(8), 2);
+    return _mm512_inserti32x4(v, at(12), 3);
+  };
+  __m512i v0 = four(rows), v1 = four(rows + stride), v2 = four(rows + 2 * stride), v3 = four(rows + 3 * stride);
+  __m512i a = _mm512_unpacklo_epi32(v0, v1), b = _mm512_unpackhi_epi32(v0, v1);
+  __m512i c = _mm512_unpacklo_epi32(v2, v3), d = _mm512_unpackhi_epi32(v2, v3);
+  out[0] = _mm512_unpacklo_epi64(a, c);
+  out[1] = _mm512_unpackhi_epi64(a, c);
+  out[2] = _mm512_unpacklo_epi64(b, d);
+  out[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+void round(const float* x, int64_t n, uint16_t* out) noexcept {
+  for (int64_t i = 0; i < n; i += 16) {
+    const auto some = static_cast<__mmask16>(n - i < 16 ? (1u << (n - i)) - 1 : 0xFFFFu);
+    const auto pairs = static_cast<__mmask16>(n - i < 16 ? (1u << (n - i + 1) / 2 * 2) - 1 : 0xFFFFu);
+    __m256i rounded = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x + i));
+    _mm256_mask_storeu_epi16(out + i, pairs, rounded);
+  }
+}
+
+void unpack(const std::byte* rows, int64_t stride, int64_t k, uint32_t* tile) noexcept {
+  for (int half = 0; half < 2; ++half)
+    for (int64_t i = 0; i < k; i += 8) {
+      const std::byte* at = rows + 16 * half * stride + 2 * i;
+      if (i % 32 == 0)
+        for (int r = 0; r < 16; ++r) __builtin_prefetch(at + r * stride + 512);
+      __m512i v[4];
+      transpose_rows(at, stride, v);
+      unrolled<4>([&](int j) TENON_LAMBDA { _mm512_storeu_si512(tile + (i / 2 + j) * kTileRows + 16 * half, v[j]); });
+    }
+}
+
+void dot_row(const std::byte* rows, int64_t stride, int64_t k, const uint16_t* x, float* y) noexcept {
+  // Both halves together: one chain of sums would wait for itself.
+  __m512 acc[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  const std::byte* next = rows + 32 * stride;
+  for (int64_t i = 0; i < k; i += 8) {
+    unrolled<8>([&](int j) TENON_LAMBDA { __builtin_prefetch(next + 64 * i + 64 * j); });
+    __m512i v[2][4];
+    unrolled<2>([&](int half) TENON_LAMBDA { transpose_rows(rows + 16 * half * stride + 2 * i, stride, v[half]); });
+    unrolled<4>([&](int j) TENON_LAMBDA {
+      unrolled<2>([&](int half) TENON_LAMBDA { acc[half] = dot2(acc[half], pair_of(x + i + 2 * j), v[half][j]); });
+    });
+  }
+  _mm512_storeu_ps(y, acc[0]);
+  _mm512_storeu_ps(y + 16, acc[1]);
+}
+
+// The lanes of `half` that are outputs.
+TENON_INLINE __mmask16 mask_of(const Lanes& lanes, int half) {
+  const uint64_t all = ((uint64_t{1} << lanes.count) - 1) << lanes.first;
+  return static_cast<__mmask16>(all >> 16 * half);
+}
+
+// Lines of `next` are asked for meanwhile, `step` bytes a pair of k.
+template <int kRows>
+void dot_rows(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t row, const Outputs& out,
+              const std::byte* next, int64_t step) {
+  auto mask = [&](int half) TENON_LAMBDA { return mask_of(out.lanes, half); };
+  auto at = [&](int r, int half) TENON_LAMBDA { return out.y + (row + r) * out.ldy + 16 * half - out.lanes.first; };
+  __m512 acc[kRows][2];
+  unrolled<kRows>([&](int r) TENON_LAMBDA {
+    unrolled<2>([&](int half) TENON_LAMBDA {
+      acc[r][half] = out.add ? _mm512_maskz_loadu_ps(mask(half), at(r, half)) : _mm512_setzero_ps();
+    });
+  });
+  const uint16_t* a = x + row * ldx;
+  for (int64_t i = 0; i < pairs; ++i, tile += kTileRows, next += step) {
+    _mm_prefetch(reinterpret_cast<const char*>(next), kRows > 4 ? _MM_HINT_T1 : _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(next) + 64, kRows > 4 ? _MM_HINT_T1 : _MM_HINT_T0);
+    const __m512i w[2] = {_mm512_loadu_si512(tile), _mm512_loadu_si512(tile + 16)};
+    unrolled<kRows>([&](int r) TENON_LAMBDA {
+      __m512i two = pair_of(a + r * ldx + 2 * i);
+      unrolled<2>([&](int half) TENON_LAMBDA { acc[r][half] = dot2(acc[r][half], two, w[half]); });
+    });
+  }
+  unrolled<kRows>([&](int r) TENON_LAMBDA {
+    unrolled<2>([&](int half) TENON_LAMBDA { _mm512_mask_storeu_ps(at(r, half), mask(half), acc[r][half]); });
+  });
+}
+
+template <int kRows = kBf16Rows>
+void dot_some(int64_t rows, const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t row,
+              const Outputs& out, const std::byte* next, int64_t step) {
+  if constexpr (kRows > 1)
+    if (rows < kRows) return dot_some<kRows - 1>(rows, tile, pairs, x, ldx, row, out, next, step);
+  dot_rows<kRows>(tile, pairs, x, ldx, row, out, next, step);
+}
+
+void dot(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t m, const Outputs& out,
+         const std::byte* next) noexcept {
+  const int64_t groups = (m + kBf16Rows - 1) / kBf16Rows, bytes = kTileRows * 4 / groups;
+  for (int64_t g = 0, row = 0; g < groups; ++g) {
+    const int64_t rows = (m - row + groups - g - 1) / (groups - g);
+    dot_some(rows, tile, pairs, x, ldx, row, out, next + g * pairs * bytes, bytes);
+    row += rows;
+  }
+}
+
+}  // namespace
+
+extern const Bf16Kernel kBf16Avx512{round, unpack, dot_row, dot};
+
+}  // namespace tenon::cpu
+
+#include "backend/cpu/target-end.h"
+#endif
