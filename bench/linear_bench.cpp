@@ -36,7 +36,7 @@ constexpr Shape kShapes[] = {
 };
 
 // More than the last-level cache holds of anything, in huge pages, as weights are.
-constexpr size_t kMemory = size_t{768} << 20;
+constexpr size_t kMemory = size_t{768} << 20, kSource = size_t{64} << 20;
 
 std::byte* reserve(size_t bytes) {
   void* p = mmap(nullptr, bytes + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -82,11 +82,16 @@ double read_bandwidth(const std::byte* memory, ThreadPool& pool) {
 class Bench {
  public:
   Bench(int threads, bool packed)
-      : pool_(threads), packed_(packed), memory_(reserve(kMemory)), scratch_(reserve(64 << 20)) {
+      : pool_(threads),
+        packed_(packed),
+        memory_(reserve(kMemory)),
+        source_(reserve(kSource)),
+        scratch_(reserve(64 << 20)) {
     // Every 16-bit half is an ordinary number as f16 and as bf16: denormals would cost more than the arithmetic.
     std::mt19937 rng(1);
-    auto* words = reinterpret_cast<uint16_t*>(memory_);
-    for (size_t i = 0; i < kMemory / 2; ++i) words[i] = static_cast<uint16_t>((rng() & 0x83FF) | 0x3800);
+    auto* words = reinterpret_cast<uint16_t*>(source_);
+    for (size_t i = 0; i < kSource / 2; ++i) words[i] = static_cast<uint16_t>((rng() & 0x83FF) | 0x3800);
+    for (size_t i = 0; i < kMemory; i += kSource) std::memcpy(memory_ + i, source_, kSource);
     bandwidth_ = read_bandwidth(memory_, pool_);
     int64_t flops = 0;
     double t = best_of(3, pool_, [&] { flops = multiply_add_rounds(2'000'000); });
@@ -97,6 +102,7 @@ class Bench {
   void run(const Shape& s) {
     uint64_t bytes = packed_ ? panel_bytes(s.dtype, s.out, s.in) : bytes_for(s.dtype, s.out * s.in, "bench");
     if (bytes == 0) return;
+    fill(s, bytes);
     fmt::print("{:8} {:6} x {:5} ", name(s.dtype), s.out, s.in);
     for (int64_t m : {1, 4, 8, 16}) {
       double rate = static_cast<double>(bytes) / time_of(s, m, bytes);
@@ -107,6 +113,15 @@ class Bench {
   }
 
  private:
+  // Weights one after the other, as time_of() goes through them.
+  void fill(const Shape& s, uint64_t bytes) {
+    const uint64_t stride = round_up(bytes, uint64_t{64});
+    std::memcpy(memory_, source_, bytes);
+    if (packed_ && !pack({s.dtype, s.out, s.in, source_}, memory_, pool_))
+      fail(ErrorCode::internal, "linear_bench: {} does not fit its panels", name(s.dtype));
+    for (uint64_t at = stride; at + stride <= kMemory; at += stride) std::memcpy(memory_ + at, memory_, bytes);
+  }
+
   // Seconds per call over weights that lie one after the other, as the layers of a model do.
   double time_of(const Shape& s, int64_t m, uint64_t bytes) {
     std::vector<float> x(static_cast<size_t>(m * s.in)), y(static_cast<size_t>(m * s.out));
@@ -129,7 +144,7 @@ class Bench {
 
   ThreadPool pool_;
   bool packed_;
-  std::byte *memory_, *scratch_;
+  std::byte *memory_, *source_, *scratch_;
   double bandwidth_ = 0;
 };
 

@@ -183,7 +183,7 @@ void Engine::place_converted(const WeightPlan& w) {
 void Engine::pack(const WeightPlan& w) {
   std::byte* memory = weight_memory_[static_cast<size_t>(&w - layout_.weights.data())];
   Operand o = executor_->weight(w.node);
-  backend::device_named(layout_.options.device).pack(o, memory, *threads_);
+  if (!backend::device_named(layout_.options.device).pack(o, memory, *threads_)) return;  // it goes on from the map
   o.panels = memory;
   executor_->set_weight(w.node, o);
   model_->checkpoint().files()[w.tensor->file]->drop(model_->checkpoint().bytes(*w.tensor));

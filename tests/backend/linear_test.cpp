@@ -166,7 +166,7 @@ void check(const Case& c, std::mt19937& rng) {
   if (!c.in_out && panel_bytes(c.dtype, c.out, c.in) > 0) {
     ThreadPool pool(2);
     Aligned panels(panel_bytes(c.dtype, c.out, c.in));
-    pack(w, panels.data, pool);
+    ASSERT_TRUE(pack(w, panels.data, pool)) << what;
     LinearWeight packed = w;
     packed.panels = panels.data;
     packed.rows = nullptr;
@@ -248,6 +248,32 @@ TEST_P(LinearOnIsa, Bf16OfEveryMagnitude) {
   std::vector<float> want(static_cast<size_t>(c.m * c.out));
   reference::linear(w, {x.data(), c.m, c.in, want.data(), c.out}, arithmetic());
   expect_same(run(c, w, x, nullptr, 1), want, "on " + name(isa()));
+}
+
+// Panels of BF16 hold every bit, also of weights far from their neighbours, as long as those are few.
+TEST_P(LinearOnIsa, Bf16PanelsKeepOutliers) {
+  std::mt19937 rng(13);
+  const Case c{DType::bf16, 70, 100, 5};
+  std::vector<float> v = random_floats(c.out * c.in, rng), x = random_floats(c.m * c.in, rng);
+  for (size_t i = 0; i < v.size(); i += 5) v[i] = i % 2 ? 0.0f : -0.0f;
+  for (size_t i : {3u, 64u, 65u, 1023u, 6999u}) v[i] = 1e-30f;
+  for (size_t i : {500u, 502u, 6000u}) v[i] = -1e30f;
+  for (size_t i : {700u, 6500u}) v[i] = 3e-39f;
+  v[900] = INFINITY;
+  std::vector<std::byte> rows(v.size() * 2);
+  encode(c.dtype, v.data(), rows.data(), c.out * c.in);
+  LinearWeight w{c.dtype, c.out, c.in, rows.data()};
+  Aligned panels(panel_bytes(c.dtype, c.out, c.in));
+  ThreadPool pool(2);
+  ASSERT_TRUE(pack(w, panels.data, pool));
+  LinearWeight packed = w;
+  packed.panels = panels.data;
+  packed.rows = nullptr;
+  expect_same(run(c, packed, x, nullptr, 2), run(c, w, x, nullptr, 1), "on " + name(isa()));
+
+  for (float& f : v) f *= std::exp2(static_cast<float>(rng() % 60));
+  encode(c.dtype, v.data(), rows.data(), c.out * c.in);
+  EXPECT_FALSE(pack(w, panels.data, pool));
 }
 
 TEST_P(LinearOnIsa, NoRowsDoNothing) {

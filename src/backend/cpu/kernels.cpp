@@ -206,8 +206,8 @@ class CpuDevice final : public Device {
     return t.shape.size() == 2 ? cpu::panel_bytes(t.dtype, t.shape[0].size, t.shape[1].size) : 0;
   }
 
-  void pack(const Operand& w, std::byte* panels, ThreadPool& threads) const noexcept override {
-    cpu::pack({w.dtype, w.rows, w.last, w.data, nullptr, false}, panels, threads);
+  bool pack(const Operand& w, std::byte* panels, ThreadPool& threads) const noexcept override {
+    return cpu::pack({w.dtype, w.rows, w.last, w.data, nullptr, false}, panels, threads);
   }
 };
 

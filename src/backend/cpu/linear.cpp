@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/bf16_panel.h"
 #include "backend/cpu/gemm/kernels.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/linear_bf16.h"
@@ -28,8 +29,6 @@ namespace {
 constexpr int64_t kCodeChunk = 768, kFloatChunk = 256;
 // Bytes of activations' codes that are multiplied by all tiles before the next ones are.
 constexpr int64_t kCachedCodes = 1 << 20;
-// Columns of a panel of floats: pairs of BF16 are whole.
-int64_t panel_columns(DType dtype, int64_t in) { return dtype == DType::bf16 ? (in + 1) / 2 * 2 : in; }
 
 bool uses_codes(DType dtype, bool f32_activations) { return !f32_activations && quant::block_form(dtype) != nullptr; }
 
@@ -191,11 +190,15 @@ class CodeLinear {
 
 // ---- floats ---------------------------------------------------------------------------------------------------------
 
-// A tile of f32 and, behind it, what its values come from: a row buffer for decoding, or the tile as codes.
+// A tile of f32 and, behind it, what its values come from: a row buffer for decoding, the tile as codes or as BF16.
 constexpr size_t kFloatTileBytes = static_cast<size_t>(kFloatChunk) * kTileRows * 4;
 constexpr size_t kFloatCodeBytes = static_cast<size_t>(kFloatChunk) * kTileRows;
 constexpr size_t kFloatScaleBytes = kFloatCodeBytes / 16 * 4;
-constexpr size_t kFloatWorkerBytes = kFloatTileBytes + kFloatCodeBytes + 2 * kFloatScaleBytes;
+constexpr size_t kFloatPairBytes = static_cast<size_t>(kFloatChunk) * kTileRows * 2;
+constexpr size_t kFloatWorkerBytes =
+    kFloatTileBytes + std::max(kFloatCodeBytes + 2 * kFloatScaleBytes, kFloatPairBytes);
+// Elements of k that few rows are multiplied by between two looks at memory.
+constexpr int64_t kPairChunk = 64;
 static_assert(kFloatChunk * 4 <= kFloatCodeBytes && kFloatChunk % quant::kMaxBlock == 0);
 
 class FloatLinear {
@@ -218,7 +221,7 @@ class FloatLinear {
       for (int64_t i = begin; i < end; ++i) {
         TileRows t = panels_ ? panel_rows(i, weight_.out) : tile_rows(i, weight_.out);
         if (panels_ && call_.m <= kernels_.few_rows)
-          few_rows(t);
+          few_rows(t, tile);
         else if (call_.m == 1 && kernel_ && !weight_.in_out && t.whole() && !panels_)
           one_row(t, tile);
         else
@@ -230,15 +233,29 @@ class FloatLinear {
 
  private:
   const std::byte* panel(const TileRows& t, int64_t k) const {
-    return panels_ + (t.row * panel_columns(weight_.dtype, weight_.in) + k * kTileRows) * type_.bytes;
+    return panels_ + (t.row * weight_.in + k * kTileRows) * type_.bytes;
   }
   const std::byte* rows(const TileRows& t, int64_t k) const {
     return weight_.rows + t.first_row * stride_ + k * type_.bytes;
   }
 
-  void few_rows(const TileRows& t) const {
-    float y[kMostFewRows * kTileRows];
-    kernel_->dot_panel(panel(t, 0), weight_.in, call_.x, call_.ldx, static_cast<int>(call_.m), y);
+  // Of a panel of BF16, behind the tile.
+  const std::byte* pairs(const TileRows& t, int64_t k, int64_t n, float* tile) const {
+    auto* memory = reinterpret_cast<std::byte*>(tile) + kFloatTileBytes;
+    kernels_.unpack_bf16(bf16_blocks(weight_, t.row / kTileRows, k), ceil_div(n, kBf16Step),
+                         reinterpret_cast<uint32_t*>(memory));
+    return memory;
+  }
+
+  void few_rows(const TileRows& t, float* tile) const {
+    float y[kMostFewRows * kTileRows] = {};
+    const auto m = static_cast<int>(call_.m);
+    const bool bf16 = weight_.dtype == DType::bf16;
+    const int64_t step = bf16 ? kPairChunk : weight_.in;
+    for (int64_t k = 0; k < weight_.in; k += step) {
+      const int64_t n = std::min(step, weight_.in - k);
+      kernel_->dot_panel(bf16 ? pairs(t, k, n, tile) : panel(t, k), n, call_.x + k, call_.ldx, m, y);
+    }
     store_lanes(call_, t, y);
   }
 
@@ -270,7 +287,7 @@ class FloatLinear {
 
   void fill(const TileRows& t, int64_t k, int64_t n, float* tile) const {
     if (panels_) {
-      kernel_->unpack_panel(panel(t, k), n, tile);
+      kernel_->unpack_panel(weight_.dtype == DType::bf16 ? pairs(t, k, n, tile) : panel(t, k), n, tile);
     } else if (weight_.in_out) {
       decode_columns(t, k, n, tile);
     } else {
@@ -344,22 +361,18 @@ class FloatLinear {
   int64_t stride_, tiles_, grain_;
 };
 
-// Words, the elements of a row that one step of the kernels takes: pairs of BF16, else one element.
-template <class Word>
-void pack_words(const LinearWeight& w, std::byte* panels, ThreadPool& pool) {
-  const int64_t row_bytes = w.in * info(w.dtype).bytes, size = sizeof(Word), words = ceil_div(row_bytes, size);
+template <class Element>
+void pack_floats(const LinearWeight& w, std::byte* panels, ThreadPool& pool) {
+  constexpr int64_t size = sizeof(Element);
   pool.parallel_for(ceil_div(w.out, kTileRows), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      std::byte* to = panels + i * kTileRows * words * size;
+      std::byte* to = panels + i * kTileRows * w.in * size;
       const TileRows t = panel_rows(i, w.out);
-      const std::byte* rows = w.rows + t.row * row_bytes;
-      for (int64_t k = 0; k < words; ++k)
+      for (int64_t k = 0; k < w.in; ++k)
         for (int r = 0; r < kTileRows; ++r, to += size) {
-          Word word = 0;
-          if (r < t.count)
-            std::memcpy(&word, rows + r * row_bytes + k * size,
-                        static_cast<size_t>(std::min(size, row_bytes - k * size)));
-          std::memcpy(to, &word, sizeof word);
+          Element e = 0;
+          if (r < t.count) std::memcpy(&e, w.rows + ((t.row + r) * w.in + k) * size, sizeof e);
+          std::memcpy(to, &e, sizeof e);
         }
     }
   });
@@ -394,11 +407,11 @@ uint64_t panel_bytes(DType dtype, int64_t out, int64_t in) {
     return static_cast<uint64_t>(ceil_div(out, kTileRows) * 2 * (in / d.block)) * static_cast<uint64_t>(bytes);
   }
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return 0;
-  return static_cast<uint64_t>(ceil_div(out, kTileRows) * kTileRows * panel_columns(dtype, in)) *
-         static_cast<uint64_t>(d.bytes);
+  if (dtype == DType::bf16) return bf16_panel_bytes(out, in);
+  return static_cast<uint64_t>(ceil_div(out, kTileRows) * kTileRows * in) * static_cast<uint64_t>(d.bytes);
 }
 
-void pack(const LinearWeight& w, std::byte* panels, ThreadPool& pool) noexcept {
+bool pack(const LinearWeight& w, std::byte* panels, ThreadPool& pool) noexcept {
   const int64_t tiles = ceil_div(w.out, kTileRows);
   if (quant::block_form(w.dtype)) {
     const CodeKernel& kernel = gemm_kernels().codes(w.dtype);
@@ -408,12 +421,14 @@ void pack(const LinearWeight& w, std::byte* panels, ThreadPool& pool) noexcept {
         kernel.pack(w.rows + tile_rows(i, w.out).first_row * stride, stride, blocks,
                     panels + i * 2 * blocks * kernel.panel_bytes);
     });
-    return;
+    return true;
   }
+  if (w.dtype == DType::bf16) return pack_bf16(w, panels, pool);
   if (w.dtype == DType::f16)
-    pack_words<uint16_t>(w, panels, pool);
+    pack_floats<uint16_t>(w, panels, pool);
   else
-    pack_words<uint32_t>(w, panels, pool);
+    pack_floats<uint32_t>(w, panels, pool);
+  return true;
 }
 
 }  // namespace tenon::cpu

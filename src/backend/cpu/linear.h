@@ -35,6 +35,7 @@ void linear(const LinearWeight& weight, const LinearCall& call, ThreadPool& pool
 
 // Packed panels: 0 when the encoding has no packed form yet.
 uint64_t panel_bytes(DType dtype, int64_t out, int64_t in);
-void pack(const LinearWeight& weight, std::byte* panels, ThreadPool& pool) noexcept;
+// False: this weight's numbers do not fit into them, it stays in place.
+bool pack(const LinearWeight& weight, std::byte* panels, ThreadPool& pool) noexcept;
 
 }  // namespace tenon::cpu

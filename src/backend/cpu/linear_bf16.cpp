@@ -1,5 +1,6 @@
 #include "backend/cpu/linear_bf16.h"
 
+#include "backend/cpu/bf16_panel.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/linear_tile.h"
 
@@ -8,11 +9,11 @@ namespace {
 
 // Elements of k of a tile that is multiplied by many rows: it stays in the first-level cache.
 constexpr int64_t kChunk = 256;
+// Few rows are multiplied faster than memory brings the next weights: short turns keep it busy.
+constexpr int64_t kFewRows = 16, kShortChunk = 128;
 constexpr size_t kTileBytes = static_cast<size_t>(kChunk) * kTileRows * 2;
-// How far ahead of their use lines of a panel are asked for where it is read once.
-constexpr int64_t kAhead = 4096;
 // Bytes of activations that are multiplied by all tiles before the next ones are.
-constexpr int64_t kCachedBytes = 512 << 10;
+constexpr int64_t kCachedBytes = 1 << 20;
 
 const Bf16Kernel* kernel() {
 #if defined(__x86_64__)
@@ -77,18 +78,20 @@ class Bf16Linear {
 
   // From element k_begin on.
   void many_rows(const TileRows& t, int64_t k_begin, const LinearCall& call, uint32_t* tile) const {
-    // A panel that few rows are multiplied by is read once, in one go.
-    const int64_t step = weight_.panels && call.m <= kBf16Rows ? ldx_ : kChunk;
-    const int64_t ahead = call.m <= kBf16Rows ? kAhead : kChunk * 2 * kTileRows;
+    const int64_t step = call.m <= kFewRows ? kShortChunk : kChunk;
     for (int64_t k = k_begin; k < weight_.in; k += step) {
       const int64_t n = std::min(step, weight_.in - k);
-      const uint32_t* from = tile;
-      if (weight_.panels)
-        from = reinterpret_cast<const uint32_t*>(weight_.panels) + (t.row * ldx_ + k * kTileRows) / 2;
-      else
+      const std::byte* next = weight_.rows;
+      int64_t bytes = 0;
+      if (weight_.panels) {
+        const Bf16Blocks blocks = bf16_blocks(weight_, t.row / kTileRows, k);
+        bytes = ceil_div(n, kBf16Step) * kBf16BlockBytes;
+        next = blocks.codes + bytes + kBf16Ahead;
+        gemm_kernels().unpack_bf16(blocks, ceil_div(n, kBf16Step), tile);
+      } else {
         fill(t, k, n, tile);
-      kernel_.dot(from, (n + 1) / 2, x_ + k, ldx_, call.m, outputs(call, t, k),
-                  reinterpret_cast<const std::byte*>(from) + (weight_.panels ? ahead : 0));
+      }
+      kernel_.dot(tile, (n + 1) / 2, x_ + k, ldx_, call.m, outputs(call, t, k), next, bytes);
     }
   }
 

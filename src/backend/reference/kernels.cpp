@@ -136,7 +136,7 @@ class ReferenceDevice final : public Device {
   }
   size_t scratch_bytes(const Graph&, size_t, const StepBounds&) const override { return 0; }
   uint64_t panel_bytes(const Graph&, size_t) const override { return 0; }
-  void pack(const Operand&, std::byte*, ThreadPool&) const noexcept override {}
+  bool pack(const Operand&, std::byte*, ThreadPool&) const noexcept override { return false; }
 };
 
 const ReferenceDevice kDevice;

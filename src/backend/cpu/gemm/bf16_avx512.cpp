@@ -16,6 +16,8 @@ namespace {
 #define TENON_INLINE inline __attribute__((always_inline))
 #define TENON_LAMBDA __attribute__((always_inline))
 
+constexpr int kMostRows = 12;  // that the registers hold at a time
+
 template <class F, int... I>
 TENON_INLINE void unrolled(std::integer_sequence<int, I...>, F f) {
   (f(I), ...);
@@ -88,28 +90,38 @@ void dot_row(const std::byte* rows, int64_t stride, int64_t k, const uint16_t* x
   _mm512_storeu_ps(y + 16, acc[1]);
 }
 
-// The lanes of `half` that are outputs.
+// The lanes of `half` that are outputs. Whole vectors are no matter of masks: a masked store would not be forwarded to
+// the load that follows it.
 TENON_INLINE __mmask16 mask_of(const Lanes& lanes, int half) {
   const uint64_t all = ((uint64_t{1} << lanes.count) - 1) << lanes.first;
   return static_cast<__mmask16>(all >> 16 * half);
+}
+TENON_INLINE __m512 load(const Outputs& o, int64_t row, int half) {
+  if (!o.add) return _mm512_setzero_ps();
+  const float* y = o.y + row * o.ldy + 16 * half;
+  if (o.lanes.count == kTileRows) return _mm512_loadu_ps(y);
+  return _mm512_maskz_loadu_ps(mask_of(o.lanes, half), y - o.lanes.first);
+}
+TENON_INLINE void store(const Outputs& o, int64_t row, int half, __m512 v) {
+  float* y = o.y + row * o.ldy + 16 * half;
+  if (o.lanes.count == kTileRows)
+    _mm512_storeu_ps(y, v);
+  else
+    _mm512_mask_storeu_ps(y - o.lanes.first, mask_of(o.lanes, half), v);
 }
 
 // Lines of `next` are asked for meanwhile, `step` bytes a pair of k.
 template <int kRows>
 void dot_rows(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t row, const Outputs& out,
               const std::byte* next, int64_t step) {
-  auto mask = [&](int half) TENON_LAMBDA { return mask_of(out.lanes, half); };
-  auto at = [&](int r, int half) TENON_LAMBDA { return out.y + (row + r) * out.ldy + 16 * half - out.lanes.first; };
   __m512 acc[kRows][2];
   unrolled<kRows>([&](int r) TENON_LAMBDA {
-    unrolled<2>([&](int half) TENON_LAMBDA {
-      acc[r][half] = out.add ? _mm512_maskz_loadu_ps(mask(half), at(r, half)) : _mm512_setzero_ps();
-    });
+    unrolled<2>([&](int half) TENON_LAMBDA { acc[r][half] = load(out, row + r, half); });
   });
   const uint16_t* a = x + row * ldx;
   for (int64_t i = 0; i < pairs; ++i, tile += kTileRows, next += step) {
-    _mm_prefetch(reinterpret_cast<const char*>(next), kRows > 4 ? _MM_HINT_T1 : _MM_HINT_T0);
-    _mm_prefetch(reinterpret_cast<const char*>(next) + 64, kRows > 4 ? _MM_HINT_T1 : _MM_HINT_T0);
+    __builtin_prefetch(next, 0, 2);
+    __builtin_prefetch(next + 64, 0, 2);
     const __m512i w[2] = {_mm512_loadu_si512(tile), _mm512_loadu_si512(tile + 16)};
     unrolled<kRows>([&](int r) TENON_LAMBDA {
       __m512i two = pair_of(a + r * ldx + 2 * i);
@@ -117,11 +129,11 @@ void dot_rows(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ld
     });
   }
   unrolled<kRows>([&](int r) TENON_LAMBDA {
-    unrolled<2>([&](int half) TENON_LAMBDA { _mm512_mask_storeu_ps(at(r, half), mask(half), acc[r][half]); });
+    unrolled<2>([&](int half) TENON_LAMBDA { store(out, row + r, half, acc[r][half]); });
   });
 }
 
-template <int kRows = kBf16Rows>
+template <int kRows = kMostRows>
 void dot_some(int64_t rows, const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t row,
               const Outputs& out, const std::byte* next, int64_t step) {
   if constexpr (kRows > 1)
@@ -130,11 +142,11 @@ void dot_some(int64_t rows, const uint32_t* tile, int64_t pairs, const uint16_t*
 }
 
 void dot(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t m, const Outputs& out,
-         const std::byte* next) noexcept {
-  const int64_t groups = (m + kBf16Rows - 1) / kBf16Rows, bytes = kTileRows * 4 / groups;
+         const std::byte* next, int64_t bytes) noexcept {
+  const int64_t groups = (m + kMostRows - 1) / kMostRows, step = bytes / (groups * pairs);
   for (int64_t g = 0, row = 0; g < groups; ++g) {
-    const int64_t rows = (m - row + groups - g - 1) / (groups - g);
-    dot_some(rows, tile, pairs, x, ldx, row, out, next + g * pairs * bytes, bytes);
+    const int64_t rows = (m - row + groups - g - 1) / (groups - g);  // about as many in each
+    dot_some(rows, tile, pairs, x, ldx, row, out, next + g * pairs * step, step);
     row += rows;
   }
 }

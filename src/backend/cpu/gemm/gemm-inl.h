@@ -296,8 +296,9 @@ template <class From, class S>
 TENON_INLINE void put_codebook(From& from, int offset, const Codebook& book, int k4, S& sink) {
   Words v[4];
   from.four(offset, v);
-  unrolled<4>([&](int j) TENON_LAMBDA { sink.put(k4 + j, lookup(book.value, v[j] & splat(kNibbles))); });
-  unrolled<4>([&](int j) TENON_LAMBDA { sink.put(k4 + 4 + j, lookup(book.value, v[j] >> 4 & splat(kNibbles))); });
+  unrolled<4>([&](int j) TENON_LAMBDA { sink.put(k4 + j, lookup(repeat16(book.value), v[j] & splat(kNibbles))); });
+  unrolled<4>([&](int j)
+                  TENON_LAMBDA { sink.put(k4 + 4 + j, lookup(repeat16(book.value), v[j] >> 4 & splat(kNibbles))); });
 }
 
 struct Iq4Nl : Block<18, 18, 32, 32, false, kWideOffset, true> {
@@ -329,7 +330,7 @@ struct Mxfp4 : Block<17, 18, 32, 32, false, 12> {
     // 2^(e - 128): e - 1 is the exponent field, but for e = 0 and 1 the value is below the normal range.
     alignas(16) static constexpr uint8_t kBelow[16] = {0x20, 0x40};
     Words e = from.half(0) & splat(255u), one = splat(1u);
-    Words normal = (max(e, one) - one) << 23, below = lookup(kBelow, min(e, splat(2u))) & splat(255u);
+    Words normal = (max(e, one) - one) << 23, below = lookup(repeat16(kBelow), min(e, splat(2u))) & splat(255u);
     sink.group(0, as_floats(normal | below << 16));
   }
 };
@@ -855,6 +856,46 @@ inline void widen(const std::byte* from, int64_t count, float* to) noexcept {
   for (int64_t i = 0; i < count; i += 16) store(to + i, T::widen(from + i * T::kBytes));
 }
 
+// The high bytes of the BF16 that the 16 codes stand for, per block's top.
+struct Bf16HighBytes {
+  alignas(16) uint8_t of[16];
+};
+constexpr auto kBf16HighBytes = [] {
+  std::array<Bf16HighBytes, 128> table{};
+  for (int top = 0; top < 128; ++top)
+    for (int code = 0; code < 16; ++code) {
+      const int below = code & 7, exponent = below == kBf16Distances || below > top ? 0 : top - below;
+      table[static_cast<size_t>(top)].of[code] = static_cast<uint8_t>(exponent | (code & 8) << 4);
+    }
+  return table;
+}();
+
+inline void unpack_bf16(const Bf16Blocks& from, int64_t blocks, uint32_t* tile) noexcept {
+  const std::byte* at = from.codes;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const Words high = repeat16(kBf16HighBytes[from.heads[b].top].of);
+    uint32_t* to = tile + b * kTileRows * kBf16Step / 2;
+    __builtin_prefetch(from.heads + b + 16);
+    for (int64_t i = 0; i < kBf16BlockBytes; i += 192) {
+      unrolled<3>([&](int line) TENON_LAMBDA { __builtin_prefetch(at + kBf16Ahead + 64 * line, 0, 2); });
+      const Words codes = load_words(at);
+      unrolled<2>([&](int step) TENON_LAMBDA {
+        Words halves[2] = {load_words(at + 64 + 64 * step),
+                           lookup(high, (step ? codes >> 4 : codes) & splat(kNibbles))};
+        interleave_bytes(halves);
+        store(to, halves[0]);
+        store(to + 16, halves[1]);
+        to += 32;
+      });
+      at += 192;
+    }
+    const Bf16Exception* exceptions = from.list + from.heads[b].first;
+    for (int i = 0; i < from.heads[b].exceptions; ++i)
+      std::memcpy(reinterpret_cast<std::byte*>(tile + b * kTileRows * kBf16Step / 2) + 2 * exceptions[i].at,
+                  &exceptions[i].value, 2);
+  }
+}
+
 template <class T>
 inline void unpack_float_panel(const std::byte* panel, int64_t k, float* tile) noexcept {
   for (int64_t i = 0; i < k; i += T::kPacked)
@@ -870,7 +911,10 @@ inline void unpack_float_panel(const std::byte* panel, int64_t k, float* tile) n
 template <class T, int kRows>
 inline void dot_float_panel_rows(const std::byte* panel, int64_t k, const float* x, int64_t ldx, float* y) {
   Floats acc[kRows][2];
-  unrolled<kRows>([&](int r) TENON_LAMBDA { acc[r][0] = acc[r][1] = splat(0.0f); });
+  unrolled<kRows>([&](int r) TENON_LAMBDA {
+    acc[r][0] = load_floats(y + r * kTileRows);
+    acc[r][1] = load_floats(y + r * kTileRows + 16);
+  });
   auto step = [&](int64_t i, auto elements) TENON_LAMBDA {
     constexpr int kBytes = kTileRows * T::kPacked * T::kBytes;
     prefetch(panel + kAhead, 0, kBytes);

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -59,10 +60,20 @@ TENON_INLINE Words signed_shift(Words a, unsigned n) {
   return {(__m256i)((__v8si)a.low >> n), (__m256i)((__v8si)a.high >> n)};
 }
 
+// 16 bytes, four times.
+TENON_INLINE Words repeat16(const uint8_t* bytes) {
+  __m256i t = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
+  return {t, t};
+}
 // table[byte] for bytes below 16.
-TENON_INLINE Words lookup(const uint8_t* table, Words bytes) {
-  __m256i t = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
-  return {_mm256_shuffle_epi8(t, bytes.low), _mm256_shuffle_epi8(t, bytes.high)};
+TENON_INLINE Words lookup(Words table, Words bytes) {
+  return {_mm256_shuffle_epi8(table.low, bytes.low), _mm256_shuffle_epi8(table.high, bytes.high)};
+}
+// In each 16 bytes: a byte of the first, one of the second, and so on.
+TENON_INLINE void interleave_bytes(Words (&w)[2]) {
+  const Words a = w[0], b = w[1];
+  w[0] = TENON_BOTH(_mm256_unpacklo_epi8);
+  w[1] = TENON_BOTH(_mm256_unpackhi_epi8);
 }
 
 // Bits 4j .. 4j+3 of each dword as 0x10 in its bytes 0..3.
@@ -198,7 +209,7 @@ TENON_INLINE Words dot4(Words acc, Weights<kWide> w, const int8_t* a) {
 
 }  // namespace
 
-extern const GemmKernels kGemmAvx2{kFewRows, quantise, code_kernel, float_kernel, dot_floats};
+extern const GemmKernels kGemmAvx2{kFewRows, quantise, code_kernel, float_kernel, unpack_bf16, dot_floats};
 
 }  // namespace tenon::cpu
 

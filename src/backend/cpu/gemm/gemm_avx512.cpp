@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -41,10 +42,17 @@ TENON_INLINE Words signed_shift(Words a, unsigned n) { return {(__m512i)((__v16s
 TENON_INLINE Words min(Words a, Words b) { return {_mm512_min_epi32(a.v, b.v)}; }
 TENON_INLINE Words max(Words a, Words b) { return {_mm512_max_epi32(a.v, b.v)}; }
 
+// 16 bytes, four times.
+TENON_INLINE Words repeat16(const uint8_t* bytes) {
+  return {_mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)))};
+}
 // table[byte] for bytes below 16.
-TENON_INLINE Words lookup(const uint8_t* table, Words bytes) {
-  __m512i t = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
-  return {_mm512_shuffle_epi8(t, bytes.v)};
+TENON_INLINE Words lookup(Words table, Words bytes) { return {_mm512_shuffle_epi8(table.v, bytes.v)}; }
+// In each 16 bytes: a byte of the first, one of the second, and so on.
+TENON_INLINE void interleave_bytes(Words (&w)[2]) {
+  const __m512i first = _mm512_unpacklo_epi8(w[0].v, w[1].v);
+  w[1].v = _mm512_unpackhi_epi8(w[0].v, w[1].v);
+  w[0].v = first;
 }
 
 // Bits 4j .. 4j+3 of each dword as 0x10 in its bytes 0..3.
@@ -144,7 +152,7 @@ TENON_INLINE Words dot4(Words acc, Weights<kWide> w, const int8_t* a) {
 
 }  // namespace
 
-extern const GemmKernels kGemmAvx512Vnni{kFewRows, quantise, code_kernel, float_kernel, dot_floats};
+extern const GemmKernels kGemmAvx512Vnni{kFewRows, quantise, code_kernel, float_kernel, unpack_bf16, dot_floats};
 
 }  // namespace tenon::cpu
 

@@ -1,6 +1,7 @@
 // The baseline level: vectors of 16 bytes, which every x86-64 and ARM64 has. No fused multiply-add, so its bits are its
 // own.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 #if defined(__SSE2__)
@@ -88,12 +89,30 @@ TENON_INLINE Words min(Words x, Words y) {
 }
 TENON_INLINE Words max(Words x, Words y) { return x + y - min(x, y); }
 
+// 16 bytes, four times.
+TENON_INLINE Words repeat16(const uint8_t* bytes) {
+  U32x4 v;
+  std::memcpy(&v, bytes, 16);
+  return {v, v, v, v};
+}
 // table[byte] for bytes below 16.
-inline Words lookup(const uint8_t* table, Words bytes) {
-  uint8_t b[64];
+inline Words lookup(Words table, Words bytes) {
+  uint8_t t[64], b[64];
+  std::memcpy(t, &table, 64);
   std::memcpy(b, &bytes, 64);
-  for (uint8_t& i : b) i = table[i & 15];
+  for (uint8_t& i : b) i = t[i & 15];
   return load_words(b);
+}
+// In each 16 bytes: a byte of the first, one of the second, and so on.
+inline void interleave_bytes(Words (&w)[2]) {
+  uint8_t from[2][64], to[2][64];
+  std::memcpy(from, w, 128);
+  for (int i = 0; i < 64; ++i) {
+    const int at = i / 16 * 16 + i % 16 / 2;
+    to[0][i] = from[i % 2][at];
+    to[1][i] = from[i % 2][at + 8];
+  }
+  std::memcpy(w, to, 128);
 }
 
 // Bits 4j .. 4j+3 of each dword as 0x10 in its bytes 0..3.
@@ -242,6 +261,6 @@ TENON_INLINE Words dot4(Words acc, Weights<kWide> w, const int8_t* a) {
 
 }  // namespace
 
-extern const GemmKernels kGemmBaseline{kFewRows, quantise, code_kernel, float_kernel, dot_floats};
+extern const GemmKernels kGemmBaseline{kFewRows, quantise, code_kernel, float_kernel, unpack_bf16, dot_floats};
 
 }  // namespace tenon::cpu

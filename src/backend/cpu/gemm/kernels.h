@@ -72,22 +72,39 @@ struct FloatKernel {
   void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const float* x,
                   float* y) noexcept;                                       // y[0..32) += rows . x
   void (*widen)(const std::byte* from, int64_t count, float* to) noexcept;  // a multiple of 16
-  // A panel is [k][32], or [k / 2][32][2] of BF16 with a zero where k is odd; as f32 [k][32] (k even but at its end).
-  void (*unpack_panel)(const std::byte* panel, int64_t k, float* tile) noexcept;
-  // y [m][32] = panel . x [m][k], m up to few_rows.
+  // A panel is [k][32]; of BF16, once unpack_bf16() has made pairs of it, [k / 2][32][2] with a zero where k is odd.
+  void (*unpack_panel)(const std::byte* panel, int64_t k, float* tile) noexcept;  // as f32 [k][32]
+  // y [m][32] += panel . x [m][k], m up to few_rows.
   void (*dot_panel)(const std::byte* panel, int64_t k, const float* x, int64_t ldx, int m, float* y) noexcept;
 };
 
-// The machine's dot product of BF16 pairs (docs/numerics.md). A tile is [k / 2][32] of them, as a panel of BF16 is.
-constexpr int kBf16Rows = 12;  // that pass by a tile at once
+// BF16 in 12 bits (backend/cpu/bf16_panel.h), in blocks of 32 k of a tile.
+constexpr int64_t kBf16Step = 32, kBf16BlockBytes = kTileRows * kBf16Step * 3 / 2;
+constexpr int kBf16Distances = 7;     // below the block's top, from 0 on; the next code stands for 0
+constexpr int64_t kBf16Ahead = 4096;  // how far ahead of their use lines of codes are asked for
+struct Bf16Block {
+  uint8_t top;          // of the exponents without their last bit
+  uint16_t exceptions;  // how many it has
+  uint32_t first;       // in the list
+};
+struct Bf16Exception {
+  uint16_t at, value;  // its place in the block's part of a tile
+};
+struct Bf16Blocks {
+  const Bf16Block* heads;
+  const Bf16Exception* list;
+  const std::byte* codes;
+};
+
+// The machine's dot product of BF16 pairs (docs/numerics.md). A tile is [k / 2][32] of them.
 struct Bf16Kernel {
   void (*round)(const float* x, int64_t n, uint16_t* out) noexcept;  // an odd n is filled up with a zero
   // 32 rows, k a multiple of 8.
   void (*unpack)(const std::byte* rows, int64_t stride, int64_t k, uint32_t* tile) noexcept;
   void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const uint16_t* x, float* y) noexcept;  // y[0..32)
-  // out = or += tile . x [m][2 * pairs]; meanwhile as many bytes from `next` on as the tile has are brought near.
+  // out = or += tile . x [m][2 * pairs]; meanwhile `bytes` from `next` on are brought nearer.
   void (*dot)(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t m, const Outputs& out,
-              const std::byte* next) noexcept;
+              const std::byte* next, int64_t bytes) noexcept;
 };
 
 struct GemmKernels {
@@ -96,6 +113,8 @@ struct GemmKernels {
   void (*quantise)(const float* x, int64_t n, int group, int offset, const CodeRows& row) noexcept;
   const CodeKernel& (*codes)(DType dtype) noexcept;    // of any block type
   const FloatKernel* (*floats)(DType dtype) noexcept;  // null: decoded by tensor/quant.h
+  // Blocks as pairs of BF16, [k / 2][32].
+  void (*unpack_bf16)(const Bf16Blocks& from, int64_t blocks, uint32_t* tile) noexcept;
   // out = or += tile [k][32] (rows of the tile tile_stride floats apart) . x [m][k], one fused multiply-add per k
   // (the baseline multiplies, then adds).
   void (*dot_floats)(const float* tile, int64_t tile_stride, int64_t k, const float* x, int64_t ldx, int64_t m,
