@@ -349,9 +349,11 @@ struct TileSink {
 };
 
 // Lines of the next rows, as many as one step over 16 rows takes: in memory order, whatever the order of use.
+// All that is asked for ahead goes to the second-level cache: misses of the first are few at a time (24 on Zen 4, which
+// is 15 GB/s), and from there on it is near enough.
 TENON_INLINE void prefetch(const std::byte* next, int64_t from, int64_t bytes) {
 #pragma GCC unroll 64
-  for (int64_t i = from; i < from + bytes; i += 64) __builtin_prefetch(next + i);
+  for (int64_t i = from; i < from + bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
 }
 
 // The lines that begin in the next `bytes` bytes of each of 16 rows, as far as one row tells.
@@ -384,13 +386,13 @@ struct Panel {
   const std::byte* at;
   TENON_INLINE void four(int, Words (&q)[4]) {
     unrolled<4>([&](int j) TENON_LAMBDA {
-      if (kPrefetch) __builtin_prefetch(at + kAhead + 64 * j);
+      if (kPrefetch) __builtin_prefetch(at + kAhead + 64 * j, 0, 2);
       q[j] = load_words(at + 64 * j);
     });
     at += 256;
   }
   TENON_INLINE Words word(int) {
-    if (kPrefetch) __builtin_prefetch(at + kAhead);
+    if (kPrefetch) __builtin_prefetch(at + kAhead, 0, 2);
     return load_words((at += 64) - 64);
   }
   TENON_INLINE Words half(int) { return halves_at((at += 32) - 32); }
