@@ -31,7 +31,7 @@ Sizes sizes_of(int64_t out, int64_t in) {
 void gather(const LinearWeight& w, int64_t block, uint16_t (&out)[kWeights]) {
   const int64_t per_tile = ceil_div(w.in, kBf16Step), row = block / per_tile * kTileRows;
   const int64_t k = block % per_tile * kBf16Step, n = std::min(kBf16Step, w.in - k);
-  if (n < kBf16Step || row + kTileRows > w.out) std::memset(out, 0, sizeof out);
+  if (row + kTileRows > w.out) std::memset(out, 0, sizeof out);
   for (int64_t r = 0; r < std::min<int64_t>(kTileRows, w.out - row); ++r) {
     uint32_t pairs[kBf16Step / 2] = {};
     std::memcpy(pairs, w.rows + ((row + r) * w.in + k) * 2, static_cast<size_t>(n) * 2);
@@ -61,7 +61,7 @@ Bf16Block choose(const uint16_t (&weights)[kWeights]) {
   return {static_cast<uint8_t>(best), static_cast<uint16_t>(kWeights - count[0] - most), 0};
 }
 
-bool is_coded(int rest, int top) { return rest == 0 || (rest <= top && rest > top - kBf16Distances); }
+bool is_coded(int e, int top) { return e == 0 || (e <= top && e > top - kBf16Distances); }
 
 // Where interleaving the bytes of two 64-byte vectors, 16 bytes at a time, takes half-word h of 64 from.
 constexpr auto kInterleaved = [] {

@@ -27,8 +27,6 @@ namespace {
 
 // Elements of k of a tile: with its scales and the activations of a block of rows it stays in the first-level cache.
 constexpr int64_t kCodeChunk = 768, kFloatChunk = 256;
-// Bytes of activations' codes that are multiplied by all tiles before the next ones are.
-constexpr int64_t kCachedCodes = 1 << 20;
 
 bool uses_codes(DType dtype, bool f32_activations) { return !f32_activations && quant::block_form(dtype) != nullptr; }
 
@@ -114,18 +112,16 @@ class CodeLinear {
       for (int64_t i = begin; i < end; ++i)
         gemm_kernels().quantise(call_.x + i * call_.ldx, weight_.in, form_.group, kernel_.offset, x_.row(i));
     });
-    for (int64_t row = 0; row < call_.m; row += rows_at_a_time()) {
+    const int64_t rows = rows_at_a_time(weight_.in);
+    for (int64_t row = 0; row < call_.m; row += rows) {
       LinearCall part = call_;
-      part.m = std::min(rows_at_a_time(), call_.m - row);
+      part.m = std::min(rows, call_.m - row);
       part.y += row * call_.ldy;
       multiply(part, x_.row(row), pool);
     }
   }
 
  private:
-  // Rows whose codes stay in the second-level cache while all tiles pass by.
-  int64_t rows_at_a_time() const { return std::max<int64_t>(48, kCachedCodes / weight_.in / 48 * 48); }
-
   void multiply(const LinearCall& call, const CodeRows& x, ThreadPool& pool) const {
     pool.parallel_for(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {

@@ -12,8 +12,6 @@ constexpr int64_t kChunk = 256;
 // Few rows are multiplied faster than memory brings the next weights: short turns keep it busy.
 constexpr int64_t kFewRows = 16, kShortChunk = 128;
 constexpr size_t kTileBytes = static_cast<size_t>(kChunk) * kTileRows * 2;
-// Bytes of activations that are multiplied by all tiles before the next ones are.
-constexpr int64_t kCachedBytes = 1 << 20;
 
 const Bf16Kernel* kernel() {
 #if defined(__x86_64__)
@@ -23,9 +21,9 @@ const Bf16Kernel* kernel() {
 }
 
 int64_t padded(int64_t in) { return (in + 1) / 2 * 2; }
-int64_t rows_at_a_time(int64_t in) { return std::max<int64_t>(48, kCachedBytes / (2 * padded(in)) / 48 * 48); }
 size_t activation_bytes(int64_t m, int64_t in) {
-  return round_up(static_cast<size_t>(std::min(m, rows_at_a_time(in)) * padded(in)) * 2, 64);
+  const int64_t row = 2 * padded(in);
+  return round_up(static_cast<size_t>(std::min(m, rows_at_a_time(row)) * row), 64);
 }
 
 class Bf16Linear {
@@ -41,9 +39,10 @@ class Bf16Linear {
         grain_(tiles_per_piece(tiles_, kTileRows * 2 * w.in, call.m, threads)) {}
 
   void run(ThreadPool& pool) const {
-    for (int64_t row = 0; row < call_.m; row += rows_at_a_time(weight_.in)) {
+    const int64_t rows = rows_at_a_time(2 * ldx_);
+    for (int64_t row = 0; row < call_.m; row += rows) {
       LinearCall part = call_;
-      part.m = std::min(rows_at_a_time(weight_.in), call_.m - row);
+      part.m = std::min(rows, call_.m - row);
       part.x += row * call_.ldx;
       part.y += row * call_.ldy;
       pool.parallel_for(part.m, 4, [&](int64_t begin, int64_t end, int) {
@@ -98,7 +97,8 @@ class Bf16Linear {
   void fill(const TileRows& t, int64_t k, int64_t n, uint32_t* tile) const {
     const std::byte* rows = weight_.rows + (t.first_row * weight_.in + k) * 2;
     const int64_t stride = weight_.in * 2, whole = t.whole() ? n / 8 * 8 : 0;
-    if (whole > 0) kernel_.unpack(rows, stride, whole, tile);
+    // Pairs are dwords, and so are the f32 that this brings into a tile's order.
+    if (whole > 0) gemm_kernels().floats(DType::f32)->unpack(rows, stride, whole / 2, reinterpret_cast<float*>(tile));
     for (int64_t i = whole; i < n; i += 2)
       for (int r = 0; r < kTileRows; ++r) {
         uint32_t pair = 0;

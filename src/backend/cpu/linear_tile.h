@@ -43,6 +43,13 @@ inline int64_t tiles_per_piece(int64_t tiles, int64_t tile_bytes, int64_t m, int
   return std::clamp<int64_t>(kPieceBytes / std::max<int64_t>(1, tile_bytes * m), 1, most);
 }
 
+// Rows of activations, `row_bytes` long as they are multiplied, that stay in the second-level cache while all tiles
+// pass by.
+inline int64_t rows_at_a_time(int64_t row_bytes) {
+  constexpr int64_t kCachedBytes = 1 << 20;
+  return std::max<int64_t>(48, kCachedBytes / row_bytes / 48 * 48);
+}
+
 inline Outputs outputs(const LinearCall& call, const TileRows& t, int64_t k) {
   return {call.y + t.row, call.ldy, t.lanes, k > 0};
 }

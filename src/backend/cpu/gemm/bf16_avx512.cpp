@@ -13,19 +13,11 @@
 namespace tenon::cpu {
 namespace {
 
-#define TENON_INLINE inline __attribute__((always_inline))
-#define TENON_LAMBDA __attribute__((always_inline))
+#include "backend/cpu/gemm/unrolled-inl.h"
+
+#include "backend/cpu/gemm/transpose_avx512-inl.h"
 
 constexpr int kMostRows = 12;  // that the registers hold at a time
-
-template <class F, int... I>
-TENON_INLINE void unrolled(std::integer_sequence<int, I...>, F f) {
-  (f(I), ...);
-}
-template <int n, class F>
-TENON_INLINE void unrolled(F f) {
-  unrolled(std::make_integer_sequence<int, n>{}, f);
-}
 
 TENON_INLINE __m512 dot2(__m512 acc, __m512i x, __m512i w) { return _mm512_dpbf16_ps(acc, (__m512bh)x, (__m512bh)w); }
 
@@ -35,24 +27,6 @@ TENON_INLINE __m512i pair_of(const uint16_t* x) {
   return _mm512_set1_epi32(two);
 }
 
-// 16 bytes of each of 16 rows, as four vectors of one dword a row.
-TENON_INLINE void transpose_rows(const std::byte* rows, int64_t stride, __m512i (&out)[4]) {
-  auto four = [&](const std::byte* p) TENON_LAMBDA {  // rows i, 4 + i, 8 + i, 12 + i
-    auto at = [&](int r) TENON_LAMBDA { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + r * stride)); };
-    __m512i v = _mm512_castsi128_si512(at(0));
-    v = _mm512_inserti32x4(v, at(4), 1);
-    v = _mm512_inserti32x4(v, at(8), 2);
-    return _mm512_inserti32x4(v, at(12), 3);
-  };
-  __m512i v0 = four(rows), v1 = four(rows + stride), v2 = four(rows + 2 * stride), v3 = four(rows + 3 * stride);
-  __m512i a = _mm512_unpacklo_epi32(v0, v1), b = _mm512_unpackhi_epi32(v0, v1);
-  __m512i c = _mm512_unpacklo_epi32(v2, v3), d = _mm512_unpackhi_epi32(v2, v3);
-  out[0] = _mm512_unpacklo_epi64(a, c);
-  out[1] = _mm512_unpackhi_epi64(a, c);
-  out[2] = _mm512_unpacklo_epi64(b, d);
-  out[3] = _mm512_unpackhi_epi64(b, d);
-}
-
 void round(const float* x, int64_t n, uint16_t* out) noexcept {
   for (int64_t i = 0; i < n; i += 16) {
     const auto some = static_cast<__mmask16>(n - i < 16 ? (1u << (n - i)) - 1 : 0xFFFFu);
@@ -60,18 +34,6 @@ void round(const float* x, int64_t n, uint16_t* out) noexcept {
     __m256i rounded = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x + i));
     _mm256_mask_storeu_epi16(out + i, pairs, rounded);
   }
-}
-
-void unpack(const std::byte* rows, int64_t stride, int64_t k, uint32_t* tile) noexcept {
-  for (int half = 0; half < 2; ++half)
-    for (int64_t i = 0; i < k; i += 8) {
-      const std::byte* at = rows + 16 * half * stride + 2 * i;
-      if (i % 32 == 0)
-        for (int r = 0; r < 16; ++r) __builtin_prefetch(at + r * stride + 512);
-      __m512i v[4];
-      transpose_rows(at, stride, v);
-      unrolled<4>([&](int j) TENON_LAMBDA { _mm512_storeu_si512(tile + (i / 2 + j) * kTileRows + 16 * half, v[j]); });
-    }
 }
 
 void dot_row(const std::byte* rows, int64_t stride, int64_t k, const uint16_t* x, float* y) noexcept {
@@ -153,7 +115,7 @@ void dot(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, in
 
 }  // namespace
 
-extern const Bf16Kernel kBf16Avx512{round, unpack, dot_row, dot};
+extern const Bf16Kernel kBf16Avx512{round, dot_row, dot};
 
 }  // namespace tenon::cpu
 

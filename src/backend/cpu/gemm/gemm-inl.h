@@ -1,19 +1,9 @@
 // The inner loops, written once on vectors of 16 dwords (Words) and 16 floats (Floats). The including file defines
-// these types and their operations for one ISA level, inside its target region and an unnamed namespace, and
-//   TENON_INLINE, TENON_LAMBDA  what a function and a lambda need to be inlined
+// these types and their operations for one ISA level, inside its target region and an unnamed namespace, after
+// unrolled-inl.h, and
 //   kCodeRows, kFloatRows   rows of activations that the registers hold at a time, kHalves: 16-row halves of a tile
 //   likewise; kPanelRows    rows that a panel is multiplied by at a time
 //   kWideSigned             8-bit codes stay signed: the level's unsigned products would overflow
-
-// f(0), ..., f(n - 1), unrolled, so that arrays indexed by it stay in registers.
-template <class F, int... I>
-TENON_INLINE void unrolled(std::integer_sequence<int, I...>, F f) {
-  (f(I), ...);
-}
-template <int n, class F>
-TENON_INLINE void unrolled(F f) {
-  unrolled(std::make_integer_sequence<int, n>{}, f);
-}
 
 // ---- activations ----------------------------------------------------------------------------------------------------
 

@@ -16,8 +16,7 @@
 namespace tenon::cpu {
 namespace {
 
-#define TENON_INLINE inline __attribute__((always_inline))
-#define TENON_LAMBDA __attribute__((always_inline))
+#include "backend/cpu/gemm/unrolled-inl.h"
 
 constexpr int kCodeRows = 3, kFloatRows = 4, kHalves = 1, kPanelRows = 2, kFewRows = 4;
 // maddubs adds two products in 16 bits, with saturation: unsigned codes above 128 would not fit.

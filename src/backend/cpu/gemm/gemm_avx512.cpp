@@ -16,8 +16,9 @@
 namespace tenon::cpu {
 namespace {
 
-#define TENON_INLINE inline __attribute__((always_inline))
-#define TENON_LAMBDA __attribute__((always_inline))
+#include "backend/cpu/gemm/unrolled-inl.h"
+
+#include "backend/cpu/gemm/transpose_avx512-inl.h"
 
 constexpr int kCodeRows = 6, kFloatRows = 8, kHalves = 2, kPanelRows = 8, kFewRows = 16;
 constexpr bool kWideSigned = false;
@@ -100,22 +101,11 @@ TENON_INLINE void store_codes(int8_t* p, Words w) {
 }
 TENON_INLINE int32_t total(Words w) { return _mm512_reduce_add_epi32(w.v); }
 
-// 16 bytes of each of 16 rows, as four vectors of one dword a row: out[j] lane r = dword j of row r.
+// out[j] lane r = dword j of row r.
 TENON_INLINE void transpose_rows(const std::byte* rows, int64_t stride, Words (&out)[4]) {
-  auto four = [&](const std::byte* p) __attribute__((always_inline)) {  // rows i, 4 + i, 8 + i, 12 + i
-    auto at = [&](int r) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + r * stride)); };
-    __m512i v = _mm512_castsi128_si512(at(0));
-    v = _mm512_inserti32x4(v, at(4), 1);
-    v = _mm512_inserti32x4(v, at(8), 2);
-    return _mm512_inserti32x4(v, at(12), 3);
-  };
-  __m512i v0 = four(rows), v1 = four(rows + stride), v2 = four(rows + 2 * stride), v3 = four(rows + 3 * stride);
-  __m512i a = _mm512_unpacklo_epi32(v0, v1), b = _mm512_unpackhi_epi32(v0, v1);
-  __m512i c = _mm512_unpacklo_epi32(v2, v3), d = _mm512_unpackhi_epi32(v2, v3);
-  out[0] = {_mm512_unpacklo_epi64(a, c)};
-  out[1] = {_mm512_unpackhi_epi64(a, c)};
-  out[2] = {_mm512_unpacklo_epi64(b, d)};
-  out[3] = {_mm512_unpackhi_epi64(b, d)};
+  __m512i v[4];
+  transpose_rows(rows, stride, v);
+  unrolled<4>([&](int j) TENON_LAMBDA { out[j] = {v[j]}; });
 }
 
 // One dword of each of 16 rows.

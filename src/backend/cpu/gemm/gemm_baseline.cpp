@@ -15,8 +15,7 @@
 namespace tenon::cpu {
 namespace {
 
-#define TENON_INLINE inline __attribute__((always_inline))
-#define TENON_LAMBDA __attribute__((always_inline))
+#include "backend/cpu/gemm/unrolled-inl.h"
 
 constexpr int kCodeRows = 1, kFloatRows = 2, kHalves = 1, kPanelRows = 1, kFewRows = 1;
 constexpr bool kWideSigned = false;

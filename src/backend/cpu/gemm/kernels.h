@@ -99,9 +99,8 @@ struct Bf16Blocks {
 // The machine's dot product of BF16 pairs (docs/numerics.md). A tile is [k / 2][32] of them.
 struct Bf16Kernel {
   void (*round)(const float* x, int64_t n, uint16_t* out) noexcept;  // an odd n is filled up with a zero
-  // 32 rows, k a multiple of 8.
-  void (*unpack)(const std::byte* rows, int64_t stride, int64_t k, uint32_t* tile) noexcept;
-  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const uint16_t* x, float* y) noexcept;  // y[0..32)
+  // y[0..32) = 32 rows . x, k a multiple of 8.
+  void (*dot_row)(const std::byte* rows, int64_t stride, int64_t k, const uint16_t* x, float* y) noexcept;
   // out = or += tile . x [m][2 * pairs]; meanwhile `bytes` from `next` on are brought nearer.
   void (*dot)(const uint32_t* tile, int64_t pairs, const uint16_t* x, int64_t ldx, int64_t m, const Outputs& out,
               const std::byte* next, int64_t bytes) noexcept;
