@@ -41,7 +41,7 @@ void dot_row(const std::byte* rows, int64_t stride, int64_t k, const uint16_t* x
   __m512 acc[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
   const std::byte* next = rows + 32 * stride;
   for (int64_t i = 0; i < k; i += 8) {
-    unrolled<8>([&](int j) TENON_LAMBDA { __builtin_prefetch(next + 64 * i + 64 * j); });
+    unrolled<8>([&](int j) TENON_LAMBDA { __builtin_prefetch(next + 64 * i + 64 * j, 0, 2); });
     __m512i v[2][4];
     unrolled<2>([&](int half) TENON_LAMBDA { transpose_rows(rows + 16 * half * stride + 2 * i, stride, v[half]); });
     unrolled<4>([&](int j) TENON_LAMBDA {
