@@ -24,6 +24,7 @@ function(tenon_tests)
       target_link_libraries(${room}_tests PRIVATE tenon_${room} GTest::gtest GTest::gtest_main)
       target_include_directories(${room}_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests)
       target_compile_definitions(${room}_tests PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+      target_compile_options(${room}_tests PRIVATE $<$<CONFIG:Release>:-O1>)  # a third less to wait for
       if(TENON_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC 12 sees ghosts in instrumented std::function
         target_compile_options(${room}_tests PRIVATE -Wno-maybe-uninitialized)
       endif()

@@ -10,6 +10,7 @@ struct LoadOptions {
   int64_t context = 0;      // tokens; 0: the model's own, or the largest that fits
   std::string kv = "bf16";  // "bf16", "f16", "f32", "q8"
   std::string weights;      // "f32", "f16", "bf16", "q8", "q5", "q4": load matrices at this precision; "": as published
+  std::string draft;        // a smaller model of the same vocabulary that drafts; the tokens stay the same; "": none
   bool compute_f32 = false;  // reference numerics
   uint64_t memory = 0;       // limit in bytes on all memory of the run; 0: what the machine has free
 };

@@ -126,7 +126,7 @@ int bench(const Options& o) {
   engine.reset(0);
   std::vector<double> batch;
   for (int64_t n : o.batch) batch.push_back(batch_speed(engine, n, some_tokens(batch_depth, engine.vocab()), o));
-  runtime::MachineSpeed speed = runtime::measure_machine(engine.threads());
+  runtime::MachineSpeed speed = runtime::measure_machine(*engine.threads());
   runtime::StepCost cost = runtime::step_cost(engine);
   double p = median(prefill), d = median(decode);
   double flops_pct = 100 * p * cost.flops_per_token / speed.f32_flops;

@@ -70,12 +70,22 @@ void RunFlags::declare(CLI::App& app) {
   g->add_flag("--prefault", options.prefault, "touch all planned memory at load");
 }
 
+void RunFlags::declare_draft(CLI::App& app) {
+  app.add_option("--draft", draft,
+                 "a smaller model of the same vocabulary that drafts where the text does not repeat; the tokens stay "
+                 "the same");
+}
+
 runtime::RunOptions RunFlags::resolve() const {
   runtime::RunOptions o = options;
   o.kv = *cpu::kv_type_named(kv);
   o.pack = pack == "off" ? runtime::Pack::off : pack == "load" ? runtime::Pack::load : runtime::Pack::later;
   o.compute_f32 = compute == "f32";
   o.speculate = speculation == "ngram";
+  if (!draft.empty()) {
+    if (!o.speculate) fail(ErrorCode::invalid_argument, "--draft and --speculation off contradict each other");
+    o.draft = models::Model::open(draft);
+  }
   if (!weights.empty() && !(o.weights = load_precision(weights)))
     fail(ErrorCode::invalid_argument, "--weights '{}': use one of {}", printable(weights), kLoadPrecisions);
   for (const std::string& a : adapters) {

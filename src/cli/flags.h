@@ -18,8 +18,9 @@ std::vector<int32_t> parse_ids(const std::string& text);  // "1,2,3"
 struct RunFlags {
   runtime::RunOptions options;
   std::vector<std::string> adapters;
-  std::string kv = "bf16", memory, weights, pack = "later", compute, speculation = "ngram";
+  std::string kv = "bf16", memory, weights, pack = "later", compute, speculation = "ngram", draft;
   void declare(CLI::App& app);
+  void declare_draft(CLI::App& app);    // --draft: where text is generated, and in its plan
   runtime::RunOptions resolve() const;  // throws Error{invalid_argument}
 };
 

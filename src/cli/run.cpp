@@ -136,6 +136,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_flag("--json", o->json, "one JSON object instead of streamed text");
   app.add_flag("--report", o->report, "times and memory of load and run against the plan");
   o->run.declare(app);
+  o->run.declare_draft(app);
   o->sampling.declare(app);
   CLI::App* a = &app;
   return [o, a] {

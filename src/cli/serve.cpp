@@ -174,6 +174,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_flag("--no-prefix-cache", o->no_prefix_cache, "compute every prompt from its beginning");
   app.add_flag("--embeddings", o->embeddings, "keep the last hidden state, for /v1/embeddings");
   o->run.declare(app);
+  o->run.declare_draft(app);
   return [o] { return serve(*o); };
 }
 

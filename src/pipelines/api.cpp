@@ -15,6 +15,10 @@ runtime::RunOptions to_options(const LoadOptions& o) {
   r.threads = o.threads;
   r.context = o.context;
   r.compute_f32 = o.compute_f32;
+  if (!o.draft.empty()) {
+    r.draft = models::Model::open(o.draft);
+    r.speculate = true;
+  }
   r.memory = o.memory;
   auto kv = cpu::kv_type_named(o.kv);
   if (!kv) fail(ErrorCode::invalid_argument, "kv is '{}', wanted bf16, f16, f32 or q8", printable(o.kv));

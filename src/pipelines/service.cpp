@@ -192,7 +192,8 @@ TextService::TextService(const std::filesystem::path& path, const runtime::RunOp
       constraints_(pipeline_.shared_tokenizer()),
       chats_(pipeline_, std::move(service.chat)),
       options_(std::move(service)),
-      scheduler_(pipeline_.engine(), (options_.max_queue + static_cast<size_t>(options.max_sequences)) * kMostChoices),
+      scheduler_(pipeline_.engine(), (options_.max_queue + static_cast<size_t>(options.max_sequences)) * kMostChoices,
+                 pipeline_.draft()),
       deliver_(std::move(deliver)) {
   load_s_ =
       pipeline_.plan_s() + pipeline_.tokenizer_s() + pipeline_.engine().times().map + pipeline_.engine().times().place;
@@ -294,11 +295,11 @@ void TextService::apply(Command& c) {
 void TextService::step() {
   auto begin = Clock::now();
   busy_since_ = begin.time_since_epoch().count();
-  const double model_before = pipeline_.engine().busy_s();
+  const double model_before = pipeline_.busy_s();
   scheduler_.step(begin);
-  if (scheduler_.totals().generated_tokens > 0) pipeline_.engine().pack_pending();
+  if (scheduler_.totals().generated_tokens > 0) pipeline_.pack_pending();
   busy_since_ = 0;
-  const double model = pipeline_.engine().busy_s() - model_before, all = seconds(begin, Clock::now());
+  const double model = pipeline_.busy_s() - model_before, all = seconds(begin, Clock::now());
   own_stats_.step.add(all);
   own_stats_.step_s += all;
   own_stats_.host_s += all - model;

@@ -65,6 +65,32 @@ runtime::SamplingOptions find_sampling(const models::Model& model) {
 
 }  // namespace
 
+namespace {
+
+// A draft's token ids must mean the same as the model's.
+void check_draft(const models::Model& model, const text::Tokenizer* tokenizer, const models::Model& draft) {
+  auto refuse = [&](const std::string& why) {
+    fail(ErrorCode::invalid_argument, "--draft {} cannot draft for {}: {}; use a smaller model of the same family",
+         printable(draft.path().string(), 200), printable(model.path().string(), 200), why);
+  };
+  const auto other = load_tokenizer(draft.path());
+  if (!tokenizer || !other) {
+    if (draft.dimensions().vocab != model.dimensions().vocab)
+      refuse(fmt::format("its vocabulary has {} tokens, not {}", draft.dimensions().vocab, model.dimensions().vocab));
+    return;
+  }
+  const int32_t n = std::min(tokenizer->vocab_size(), other->vocab_size());
+  int differ = 0, first = -1;
+  for (int32_t id = 0; id < n; ++id)
+    if (tokenizer->token(id) != other->token(id) && differ++ == 0) first = id;
+  // Families reuse places that earlier members left empty for special tokens.
+  if (differ > n / 100)
+    refuse(fmt::format("{} of {} tokens differ, {} first ('{}', not '{}')", differ, n, first,
+                       printable(other->token(first)), printable(tokenizer->token(first))));
+}
+
+}  // namespace
+
 std::shared_ptr<const text::Tokenizer> load_tokenizer(const fs::path& path) {
   runtime::RunOptions unused;
   if (!plan_tokenizer(path, unused)) return nullptr;
@@ -80,12 +106,22 @@ TextPipeline::TextPipeline(const fs::path& path, runtime::RunOptions options) {
   runtime::Layout layout = runtime::plan_fitting(*model, options);
   auto planned = Clock::now();
   tokenizer_ = load_tokenizer(path);  // before the engine touches memory
+  if (options.draft) check_draft(*model, tokenizer_.get(), *options.draft);
   plan_s_ = seconds(start, planned);
   tokenizer_s_ = seconds(planned, Clock::now());
   engine_ = std::make_unique<runtime::Engine>(model, std::move(layout));
+  if (options.draft) {
+    draft_ = std::make_unique<runtime::DraftModel>(*engine_);
+    drafter_ = runtime::Drafter(draft_.get());
+  }
   end_tokens_ = find_end_tokens(*model, tokenizer_.get());
   sampling_ = find_sampling(*model);
   held_.reserve(static_cast<size_t>(engine_->context()));
+}
+
+void TextPipeline::pack_pending() {
+  engine_->pack_pending();
+  if (draft_) draft_->pack_pending();
 }
 
 const text::Tokenizer& TextPipeline::require_tokenizer() const {
@@ -123,8 +159,8 @@ int32_t TextPipeline::prefill(std::span<const int32_t> tokens, int64_t from, Cho
   return token;
 }
 
-bool TextPipeline::decode(std::span<const int32_t> tokens, int64_t prompt_length, int64_t most, Choose choose,
-                          GenerateResult& result) {
+bool TextPipeline::decode(std::vector<int32_t>& tokens, int64_t prompt_length, int64_t most, Choose choose,
+                          Choose guess, GenerateResult& result) {
   if (static_cast<int64_t>(held_.size()) ==
       engine_->rope_boundary()) {  // all frequencies change here: compute all anew
     engine_->reset(0);
@@ -134,7 +170,7 @@ bool TextPipeline::decode(std::span<const int32_t> tokens, int64_t prompt_length
   }
   step_.assign(1, tokens.back());
   if (engine_->options().speculate) {
-    auto draft = lookup_.draft(tokens, std::min(engine_->draft_limit(0), most - 1));
+    auto draft = drafter_.draft(lookup_, tokens, std::min(engine_->draft_limit(0), most - 1), guess);
     step_.insert(step_.end(), draft.begin(), draft.end());
   }
   if (step_.size() > 1 && !engine_->reserve(0, engine_->length(0) + static_cast<int64_t>(step_.size())))
@@ -154,7 +190,7 @@ bool TextPipeline::decode(std::span<const int32_t> tokens, int64_t prompt_length
   const auto drafted = static_cast<int64_t>(step_.size()) - 1;
   held_.insert(held_.end(), step_.begin(), step_.begin() + static_cast<ptrdiff_t>(right) + 1);
   engine_->truncate(0, static_cast<int64_t>(held_.size()));
-  lookup_.learn(drafted, static_cast<int64_t>(right), engine_->busy_s() - busy);
+  drafter_.learn(lookup_, drafted, static_cast<int64_t>(right), engine_->busy_s() - busy);
   result.drafted += drafted;
   result.accepted += static_cast<int64_t>(right);
   return true;
@@ -228,8 +264,8 @@ GenerateResult TextPipeline::generate(const GenerateRequest& request, FunctionRe
     }
     all.resize(static_cast<size_t>(total) + said);
     if (!finish.empty()) break;
-    if (!decode(all, total, most - static_cast<int64_t>(said), choose, result)) finish = "length";
-    if (said == 1) engine_->pack_pending();
+    if (!decode(all, total, most - static_cast<int64_t>(said), choose, sample, result)) finish = "length";
+    if (said == 1) pack_pending();
   }
   result.tokens.assign(output().begin(), output().end());
   if (held_.size() >= all.size()) {  // a draft went on behind the end

@@ -11,6 +11,7 @@
 #include "base/function_ref.h"
 #include "base/json.h"
 #include "pipelines/constraints.h"
+#include "runtime/draft_model.h"
 #include "runtime/engine.h"
 #include "runtime/prompt_lookup.h"
 #include "runtime/sampler.h"
@@ -34,7 +35,7 @@ struct GenerateResult {
   std::string finish_reason;                              // "stop", "length", "cancelled"
   double prefill_s = 0, first_token_s = 0, decode_s = 0;  // first_token_s: from the call to the first token
   int64_t prefilled = 0;                                  // prompt tokens computed (the rest was still in the sequence)
-  int64_t drafted = 0, accepted = 0;                      // tokens by prompt lookup
+  int64_t drafted = 0, accepted = 0;                      // tokens
 };
 
 class TextPipeline {
@@ -48,6 +49,9 @@ class TextPipeline {
   const models::Model& model() const { return engine_->model(); }
   runtime::Engine& engine() { return *engine_; }
   const runtime::Engine& engine() const { return *engine_; }
+  runtime::DraftModel* draft() { return draft_.get(); }  // null: none
+  void pack_pending();                                   // as Engine's, of the draft too
+  double busy_s() const { return engine_->busy_s() + (draft_ ? draft_->busy_s() : 0); }
   const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null: the model has none
   const std::shared_ptr<const text::Tokenizer>& shared_tokenizer() const { return tokenizer_; }
   const text::Tokenizer& require_tokenizer() const;  // throws Error{not_found}
@@ -63,8 +67,8 @@ class TextPipeline {
   // Runs tokens[from..] in chunks; the token chosen from the last logits.
   int32_t prefill(std::span<const int32_t> tokens, int64_t from, Choose choose);
   // Runs the last token of `tokens` and a draft of what follows it; `choose` gets the logits behind each as long as its
-  // answers are the draft's. False: the KV pool is used up.
-  bool decode(std::span<const int32_t> tokens, int64_t prompt_length, int64_t most, Choose choose,
+  // answers are the draft's; `guess` those of a draft model. False: the KV pool is used up.
+  bool decode(std::vector<int32_t>& tokens, int64_t prompt_length, int64_t most, Choose choose, Choose guess,
               GenerateResult& result);
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
@@ -74,6 +78,8 @@ class TextPipeline {
   runtime::SamplingOptions sampling_;
   std::vector<int32_t> held_;  // tokens sequence 0 holds
   std::vector<int32_t> step_;  // the last token and a draft of what follows
+  std::unique_ptr<runtime::DraftModel> draft_;
+  runtime::Drafter drafter_{nullptr};
   runtime::PromptLookup lookup_;
 };
 

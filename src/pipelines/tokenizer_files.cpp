@@ -42,9 +42,7 @@ bool plan_folder(const fs::path& folder, runtime::RunOptions& o) {
   return false;
 }
 
-}  // namespace
-
-bool plan_tokenizer(const fs::path& path, runtime::RunOptions& o) {
+bool plan_one(const fs::path& path, runtime::RunOptions& o) {
   if (fs::is_directory(path) && plan_folder(path, o)) return true;
   if (!fs::is_directory(path) && path.extension() != ".gguf") return plan_folder(path.parent_path(), o);
   formats::Checkpoint checkpoint = formats::Checkpoint::open(path);
@@ -57,6 +55,16 @@ bool plan_tokenizer(const fs::path& path, runtime::RunOptions& o) {
   uint64_t tokens = count("tokenizer.ggml.tokens"), merges = count("tokenizer.ggml.merges");
   set(o, static_cast<double>((kTokenHeld + (merges ? kTokenCached : 0)) * tokens + kMergeHeld * merges),
       static_cast<double>(kTokenLoading * tokens + kMergeLoading * merges));
+  return true;
+}
+
+}  // namespace
+
+bool plan_tokenizer(const fs::path& path, runtime::RunOptions& o) {
+  if (!plan_one(path, o)) return false;
+  // A draft's is read once, to compare the two.
+  if (runtime::RunOptions draft; o.draft && plan_one(o.draft->path(), draft))
+    o.tokenizer_loading_bytes = std::max(o.tokenizer_loading_bytes, o.tokenizer_bytes + draft.tokenizer_loading_bytes);
   return true;
 }
 

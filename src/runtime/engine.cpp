@@ -37,15 +37,15 @@ std::byte* mapped_bytes(const formats::Checkpoint& checkpoint, const formats::Te
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout)
-    : model_(std::move(model)), layout_(std::move(layout)) {
+Engine::Engine(std::shared_ptr<const models::Model> model, Layout layout, std::shared_ptr<ThreadPool> threads)
+    : model_(std::move(model)), layout_(std::move(layout)), threads_(std::move(threads)) {
   auto start = std::chrono::steady_clock::now();
   const RunOptions& o = layout_.options;
-  threads_ = std::make_unique<ThreadPool>(o.threads);
-  weights_ = Region(layout_.memory.weights, "weights");
-  state_ = Region(layout_.memory.state, "KV state");
-  activations_ = Region(layout_.memory.activations, "activations");
-  io_ = Region(layout_.memory.io, "step inputs");
+  if (!threads_) threads_ = std::make_shared<ThreadPool>(o.threads);
+  weights_ = Region(layout_.own.weights, "weights");
+  state_ = Region(layout_.own.state, "KV state");
+  activations_ = Region(layout_.own.activations, "activations");
+  io_ = Region(layout_.own.io, "step inputs");
   scratch_ = Region(layout_.scratch_bytes, "scratch");
   executor_ = std::make_unique<backend::Executor>(layout_.graph, layout_.activations, backend::device_named(o.device));
   executor_->set_arena(activations_.data());

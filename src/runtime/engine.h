@@ -40,19 +40,21 @@ struct LoadTimes {
 class Engine {
  public:
   // Takes the memory of a plan that fits (plan_fitting), places weights. Throws Error.
-  Engine(std::shared_ptr<const models::Model> model, Layout layout);
+  // `threads`: another engine's, of which only one runs at a time; null: its own.
+  Engine(std::shared_ptr<const models::Model> model, Layout layout, std::shared_ptr<ThreadPool> threads = nullptr);
   Engine(std::shared_ptr<const models::Model> model, const RunOptions& options)
       : Engine(model, plan_fitting(*model, options)) {}
   ~Engine();
 
   const models::Model& model() const { return *model_; }
+  const Layout& layout() const { return layout_; }
   const MemoryPlan& memory() const { return layout_.memory; }
   const RunOptions& options() const { return layout_.options; }
   int64_t context() const { return layout_.options.context; }
   int64_t max_rows() const { return layout_.bounds.sizes.rows; }
   int64_t vocab() const { return layout_.vocab; }
   const LoadTimes& times() const { return times_; }
-  ThreadPool& threads() { return *threads_; }
+  const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
 
   int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
   void reset(int64_t sequence) noexcept;  // forgets a sequence and frees its blocks
@@ -120,7 +122,7 @@ class Engine {
   std::shared_ptr<const models::Model> model_;
   Layout layout_;
   LoadTimes times_;
-  std::unique_ptr<ThreadPool> threads_;
+  std::shared_ptr<ThreadPool> threads_;
   std::unique_ptr<backend::Executor> executor_;
   Region weights_, state_, activations_, io_, scratch_;
   std::vector<std::byte*> weight_memory_;  // by layout_.weights

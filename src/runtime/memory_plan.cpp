@@ -67,6 +67,7 @@ struct Planner {
   const backend::Device& device;
   graph::Graph graph;
   int64_t vocab;
+  std::shared_ptr<const Planner> draft;  // of options.draft
 
   Planner(const models::Model& m, const RunOptions& o) : model(m), options(o), device(backend::device_named(o.device)) {
     check_options(o);
@@ -82,6 +83,21 @@ struct Planner {
       return as<graph::Reshape>(g.nodes[i].op) || device.kernel(g, i) != nullptr;
     });
     vocab = graph.nodes[static_cast<size_t>(graph.output("logits"))].type.last();
+    if (options.draft) draft = std::make_shared<Planner>(*options.draft, draft_options());
+  }
+
+  // The draft reads one sequence, in steps of the same size.
+  RunOptions draft_options() const {
+    RunOptions d;
+    d.threads = options.threads;
+    d.max_batch_tokens = options.max_batch_tokens;
+    d.prefill_chunk = options.prefill_chunk;
+    d.kv = options.kv;
+    d.pack = options.pack;
+    d.prefault = options.prefault;
+    d.device = options.device;
+    d.memory = options.memory;
+    return d;
   }
 
   // What --weights makes of a matrix. Rows that are no whole blocks, and matrices stored [in, out], cannot be
@@ -161,10 +177,11 @@ struct Planner {
     m.temporary = l.scratch_bytes;
 
     m.io = cut_size(static_cast<uint64_t>(rows) * 4) * 4 + cut_size(sampler_entries(vocab) * 8);
-    m.overhead = options.host_bytes + block_bytes(l) + kProgramBytes +
-                 kThreadBytes * static_cast<uint64_t>(options.threads) + options.tokenizer_bytes +
+    m.overhead = options.host_bytes + block_bytes(l) + process_bytes() + options.tokenizer_bytes +
                  kNodeBytes * graph.nodes.size() +
                  kTensorBytes * (model.checkpoint().tensors().size() + model.adapted().tensors());
+    l.own = m;
+    if (draft) add_draft(l, context, largest_packed);
     // The tokenizer is read while the other memory is still untouched; only what goes beyond that is extra.
     uint64_t loading =
         options.tokenizer_loading_bytes - std::min(options.tokenizer_loading_bytes, options.tokenizer_bytes);
@@ -172,6 +189,23 @@ struct Planner {
     if (loading > idle) m.temporary += loading - idle;
     m.peak = m.total() + m.mapped + largest_packed;
     return l;
+  }
+
+  uint64_t process_bytes() const { return kProgramBytes + kThreadBytes * static_cast<uint64_t>(options.threads); }
+
+  void add_draft(Layout& l, int64_t context, uint64_t& largest_packed) const {
+    auto d = std::make_shared<Layout>(draft->plan(std::min(context, draft->model.dimensions().context)));
+    MemoryPlan& m = l.memory;
+    const MemoryPlan& of = d->memory;
+    m.weights += of.weights;
+    m.state += of.state;
+    m.activations += of.activations;
+    m.io += of.io;
+    m.temporary += of.temporary;
+    m.overhead += of.overhead - process_bytes();
+    m.mapped += of.mapped;
+    largest_packed = std::max(largest_packed, of.peak - of.total() - of.mapped);
+    l.draft = std::move(d);
   }
 
   // Block tables' and the prefix tree's heap.
@@ -292,6 +326,13 @@ void require_fit(const models::Model& model, const RunOptions& options, const La
     if (peak > m.limit) continue;
     add(fmt::format("--kv {} needs {}", name, human_bytes(peak)));
     break;
+  }
+  if (options.draft) {
+    RunOptions smaller = options;
+    smaller.draft = nullptr;
+    smaller.context = layout.options.context;
+    const uint64_t peak = plan_layout(model, smaller).memory.peak;
+    if (peak <= m.limit) add(fmt::format("without --draft it needs {}", human_bytes(peak)));
   }
   if (options.max_batch_tokens > 64) {
     RunOptions smaller = options;

@@ -1,6 +1,7 @@
 // What every byte will be for, computed from headers alone, and the layout the engine then allocates.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,9 +54,11 @@ struct Layout {
   std::vector<KvGroup> groups;
   std::vector<size_t> group_of_state;
   std::vector<cpu::KvShape> kv_shapes;  // by state
+  std::shared_ptr<const Layout> draft;  // of options.draft
   size_t scratch_bytes = 0;
   int64_t vocab = 0;
-  MemoryPlan memory;
+  MemoryPlan own;     // what this engine takes
+  MemoryPlan memory;  // and with it its draft
 };
 
 // Reads headers only. The result may not fit: see memory.fits().

@@ -1,6 +1,7 @@
 // What decides memory and numerics of a run; the same options wherever a model runs, plan included.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,10 @@
 #include "backend/step.h"
 #include "models/adapters.h"
 #include "tensor/dtype.h"
+
+namespace tenon::models {
+class Model;
+}
 
 namespace tenon::runtime {
 
@@ -25,11 +30,12 @@ struct RunOptions {
   std::optional<DType> weights;  // load matrices at this precision
   bool compute_f32 = false;      // weights decoded to f32, activations and KV in f32
   Pack pack = Pack::later;
-  bool speculate = false;                // drafts by prompt lookup, verified in one step: room for their logits
-  bool prefault = false;                 // touch all planned memory at load
-  uint64_t memory = 0;                   // limit on the plan's peak; 0: what the machine has free
-  bool hidden_states = false;            // every layer's output is kept
-  bool final_hidden = false;             // the last layer's output is kept (embeddings)
+  bool speculate = false;                      // drafts by prompt lookup, verified in one step: room for their logits
+  std::shared_ptr<const models::Model> draft;  // drafts by this model too (runtime::DraftModel); null: none
+  bool prefault = false;                       // touch all planned memory at load
+  uint64_t memory = 0;                         // limit on the plan's peak; 0: what the machine has free
+  bool hidden_states = false;                  // every layer's output is kept
+  bool final_hidden = false;                   // the last layer's output is kept (embeddings)
   bool all_logits = false;               // logits of whole prompts are wanted (forward, eval): larger chunks of outputs
   uint64_t tokenizer_bytes = 0;          // heap of a loaded tokenizer, part of the overhead
   uint64_t tokenizer_loading_bytes = 0;  // and its most while it is read, before anything else is touched

@@ -7,13 +7,12 @@ namespace {
 
 constexpr int64_t kLeast = 3, kEnough = 12;  // tokens that must have stood there before; that make the place certain
 constexpr int kMostPlaces = 32;
-constexpr double kAllowance = 0.01, kMostBalance = 6;
 
 }  // namespace
 
 std::span<const int32_t> PromptLookup::draft(std::span<const int32_t> tokens, int64_t most) const noexcept {
   const int64_t length = std::min({length_, most, kMostDrafted}), n = static_cast<int64_t>(tokens.size());
-  if (length <= 0 || balance_ < row_cost_ * static_cast<double>(length)) return {};
+  if (length <= 0 || !account_.affords(account_.row_cost() * static_cast<double>(length))) return {};
   const int32_t* t = tokens.data();
   int64_t best = 0, longest = kLeast - 1;
   int places = 0;
@@ -32,18 +31,8 @@ std::span<const int32_t> PromptLookup::draft(std::span<const int32_t> tokens, in
 }
 
 void PromptLookup::learn(int64_t drafted, int64_t right, double seconds) noexcept {
-  auto follow = [](double& mean, double value, double weight) { mean += weight * (value - mean); };
-  if (drafted == 0) {
-    if (plain_s_ == 0) plain_s_ = seconds;
-    follow(plain_s_, seconds, 0.1);
-    balance_ = std::min(balance_ + kAllowance, kMostBalance);
-    return;
-  }
-  const auto rows = static_cast<double>(drafted);
-  // One slow step among others' noise must not decide.
-  if (plain_s_ > 0) follow(row_cost_, std::clamp((seconds / plain_s_ - 1) / rows, 0.02, 1.0), 0.2);
-  balance_ = std::min(balance_ + static_cast<double>(right) - row_cost_ * rows, kMostBalance);
-  length_ = right == drafted ? std::min(2 * length_, kMostDrafted) : std::max<int64_t>(2, right + 1);
+  account_.learn(drafted, right, seconds);
+  if (drafted > 0) length_ = right == drafted ? std::min(2 * length_, kMostDrafted) : std::max<int64_t>(2, right + 1);
 }
 
 }  // namespace tenon::runtime

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-namespace tenon::runtime {
+#include "runtime/draft_account.h"
 
-constexpr int64_t kMostDrafted = 7;
+namespace tenon::runtime {
 
 class PromptLookup {
  public:
@@ -17,9 +17,7 @@ class PromptLookup {
   void learn(int64_t drafted, int64_t right, double seconds) noexcept;
 
  private:
-  double plain_s_ = 0;      // of a step without a draft
-  double row_cost_ = 0.25;  // of a drafted token, in plain steps
-  double balance_ = 2;      // plain steps that drafts may lose from here on
+  DraftAccount account_;
   int64_t length_ = 3;
 };
 

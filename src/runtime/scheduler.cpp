@@ -21,7 +21,8 @@ int64_t blocks_for(int64_t tokens) { return ceil_div(tokens, cpu::kKvBlock); }
 
 }  // namespace
 
-Scheduler::Scheduler(Engine& engine, size_t most) : engine_(engine), final_output_(engine.graph().output("final")) {
+Scheduler::Scheduler(Engine& engine, size_t most, DraftModel* draft)
+    : engine_(engine), drafter_(draft), final_output_(engine.graph().output("final")) {
   const auto slots = static_cast<size_t>(engine.options().max_sequences);
   longest_ = engine.context();
   if (int64_t total = engine.kv_usage().total; total > 0) {
@@ -146,7 +147,8 @@ void Scheduler::add_draft(Sequence& s) {
   std::span<const int32_t> draft;
   if (engine_.options().speculate) {
     const int64_t left = s.max_tokens - static_cast<int64_t>(s.output().size()) - 1;
-    draft = s.lookup.draft(s.tokens, std::min({engine_.draft_limit(s.slot), left, rows_left_ - 1}));
+    draft = drafter_.draft(s.lookup, s.tokens, std::min({engine_.draft_limit(s.slot), left, rows_left_ - 1}),
+                           [&](std::span<float> logits) { return choose(s, logits); });
   }
   const auto count = static_cast<int64_t>(draft.size());
   add(s, 1);
@@ -255,7 +257,7 @@ bool Scheduler::step(Clock::time_point now) {
     const Item& i = items_[0];
     Sequence& s = *i.sequence;
     if (i.drafted > 0) engine_.truncate(s.slot, known(s) - 1);
-    s.lookup.learn(i.drafted, i.taken - 1, engine_.busy_s() - busy);
+    drafter_.learn(s.lookup, i.drafted, i.taken - 1, engine_.busy_s() - busy);
     totals_.drafted_tokens += static_cast<uint64_t>(i.drafted);
     totals_.accepted_tokens += static_cast<uint64_t>(i.taken - 1);
   }
@@ -337,23 +339,24 @@ void Scheduler::restrict(const Sequence& s, std::span<float> logits) noexcept {
   }
 }
 
+int32_t Scheduler::choose(Sequence& s, std::span<float> logits) noexcept {
+  restrict(s, logits);
+  return s.sampler->next(logits, s.prompt(), s.output(), s.choice);
+}
+
 void Scheduler::take_token(Sequence& s, std::span<float> logits, Clock::time_point now) {
   Likeliest model{};
   const bool wanted = s.top_logprobs >= 0;
   if (wanted) model = likeliest(logits, s.top_logprobs);
-  auto sample = [&](std::span<float> l) {
-    restrict(s, l);
-    return s.sampler->next(l, s.prompt(), s.output(), s.choice);
-  };
   TokenMask::Taken taken = TokenMask::Taken::yes;
   int32_t token;
   if (s.mask) {
     const int64_t left = s.max_tokens - static_cast<int64_t>(s.output().size()) - 1;
-    token = sample_masked(*s.mask, logits, raw_, mask_, left, taken, sample);
+    token = sample_masked(*s.mask, logits, raw_, mask_, left, taken, [&](std::span<float> l) { return choose(s, l); });
     if (token < 0) return ended_.emplace_back(&s, Finish::stop), void();
   } else {
     if (wanted) std::copy(logits.begin(), logits.end(), raw_.begin());  // the sampler changes them
-    token = sample(logits);
+    token = choose(s, logits);
   }
   s.tokens.push_back(token);
   if (s.output().size() == 1) s.first_token = now;

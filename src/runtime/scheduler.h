@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/draft_model.h"
 #include "runtime/engine.h"
 #include "runtime/prompt_lookup.h"
 #include "runtime/sampler.h"
@@ -75,8 +76,8 @@ struct Sequence {
 
 class Scheduler {
  public:
-  // `most` sequences may be known at once, waiting or running.
-  Scheduler(Engine& engine, size_t most);
+  // `most` sequences may be known at once, waiting or running. `draft`: may be null.
+  Scheduler(Engine& engine, size_t most, DraftModel* draft = nullptr);
 
   // Takes a sequence, which must outlive its finished(). Precondition: fits(). Returns its id.
   uint64_t submit(Sequence& sequence, Clock::time_point now);
@@ -129,6 +130,7 @@ class Scheduler {
     std::span<const std::pair<int32_t, float>> top;
   };
   Likeliest likeliest(std::span<const float> logits, int top) noexcept;
+  int32_t choose(Sequence& s, std::span<float> logits) noexcept;
   void restrict(const Sequence& s, std::span<float> logits) noexcept;
   int64_t regime_length(const Sequence& s) const noexcept;
   int64_t known(const Sequence& s) const { return static_cast<int64_t>(s.tokens.size()); }
@@ -136,6 +138,7 @@ class Scheduler {
   bool decoding(const Sequence& s) const { return computed(s) == known(s) - 1; }
 
   Engine& engine_;
+  Drafter drafter_;
   int64_t longest_;
   int32_t final_output_;
   std::vector<Sequence*> waiting_, running_;  // each by priority, then age

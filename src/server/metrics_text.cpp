@@ -70,7 +70,7 @@ void write_counts(MetricsText& t, const std::vector<Loaded>& all) {
        [](const S& s) { return static_cast<double>(s.totals.reused_tokens); }},
       {"tenon_generation_tokens_total", "counter", "Tokens generated.",
        [](const S& s) { return static_cast<double>(s.totals.generated_tokens); }},
-      {"tenon_drafted_tokens_total", "counter", "Tokens drafted by prompt lookup.",
+      {"tenon_drafted_tokens_total", "counter", "Tokens drafted by prompt lookup and draft models.",
        [](const S& s) { return static_cast<double>(s.totals.drafted_tokens); }},
       {"tenon_accepted_draft_tokens_total", "counter", "Of those, the ones that were right.",
        [](const S& s) { return static_cast<double>(s.totals.accepted_tokens); }},

@@ -123,6 +123,14 @@ def text():
     expect(rc == 0 and len(answer["tokens"]) == 5 and isinstance(answer["text"], str) and answer["memory"]["planned"]["total"] > 0, f"run: {answer}")
     seeds = [json.loads(tenon("run", llama, "The harbour at", "--raw", "--seed", s, "-n", "20", "--ignore-eos", "--json")[1])["tokens"] for s in (1, 1, 2)]
     expect(seeds[0] == seeds[1] != seeds[2], f"seeds: {seeds}")
+    drafted = {d: json.loads(tenon("run", llama, "The harbour at", "--raw", "--seed", 1, "-n", "40", "--ignore-eos", "--json", *d)[1])
+               for d in ((), ("--draft", llama), ("--speculation", "off"))}
+    expect(len({tuple(d["tokens"]) for d in drafted.values()}) == 1, f"drafts change nothing: {drafted}")
+    own, both = (json.loads(tenon("plan", llama, *d, "--json")[1]) for d in ((), ("--draft", llama)))
+    grown = both["devices"]["cpu"]["total"] - own["devices"]["cpu"]["total"]
+    expect(0 < grown <= both["draft"]["total"] and "draft" not in own, f"a draft's plan: {own} {both}")
+    rc, out, err = tenon("run", llama, "x", "--draft", model("gpt2"))
+    expect(rc == 2 and "vocabulary" in err and err.count("\n") == 1, f"a draft of another vocabulary: {rc} {err!r}")
     rc, out, err = tenon("run", model("gemma3-s-q8_0"), "The harbour", "-n", "3", "--temperature", "0")
     expect(rc == 0 and "no chat template" in err, f"a model without template says so: {err!r}")
     rows = [{"template": "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", "messages": [{"role": "user", "content": "hi"}]},
