@@ -63,10 +63,6 @@ runtime::SamplingOptions find_sampling(const models::Model& model) {
   return s;
 }
 
-}  // namespace
-
-namespace {
-
 // A draft's token ids must mean the same as the model's.
 void check_draft(const models::Model& model, const text::Tokenizer* tokenizer, const models::Model& draft) {
   auto refuse = [&](const std::string& why) {

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
+#include "backend/cpu/elementwise.h"
 #include "base/error.h"
 
 namespace tenon::runtime {
 namespace {
 
-// How sure the likeliest token is. What is e^-20 times as likely or less counts nothing.
-double surest(std::span<const float> logits) noexcept {
-  float most = -std::numeric_limits<float>::infinity();
-  for (float x : logits) most = std::max(most, x);
+// The probability of the likeliest token. What is e^-20 times as likely or less counts nothing.
+double probability(std::span<const float> logits, size_t likeliest) noexcept {
+  const float most = logits[likeliest];
   double sum = 0;
   for (float x : logits)
     if (x > most - 20) sum += std::exp(static_cast<double>(x) - most);
@@ -29,7 +28,17 @@ DraftModel::DraftModel(const Engine& target)
   sure_.reserve(kMostDrafted);
 }
 
-// Leaves what the sequence shares with `tokens`, less the last token. False: it still lacks more than a step takes.
+void DraftModel::run(std::span<const int32_t> more, BatchItem::Outputs outputs,
+                     FunctionRef<void(const StepOutput&)> sink) {
+  BatchItem item;
+  item.tokens = more;
+  item.outputs = outputs;
+  TENON_CHECK(engine_.step({&item, 1}, sink));
+  held_.insert(held_.end(), more.begin(), more.end());
+}
+
+// Leaves what the sequence shares with `tokens`, less the last token. False: this model does not know them all, or
+// still lacks more than a step takes.
 bool DraftModel::catch_up(std::span<const int32_t> tokens) {
   const auto most = std::min(held_.size(), tokens.size() - 1);
   const auto same = static_cast<size_t>(
@@ -39,32 +48,26 @@ bool DraftModel::catch_up(std::span<const int32_t> tokens) {
     held_.resize(near ? same : 0);
     near ? engine_.truncate(0, static_cast<int64_t>(same)) : engine_.reset(0);
   }
+  const std::span<const int32_t> more = tokens.subspan(held_.size());
+  if (std::any_of(more.begin(), more.end(), [&](int32_t t) { return t >= engine_.vocab(); })) return false;
   const auto chunk = static_cast<size_t>(engine_.options().prefill_chunk);
-  if (tokens.size() - held_.size() <= chunk) return true;
-  BatchItem item;
-  item.tokens = tokens.subspan(held_.size(), chunk);
-  item.outputs = BatchItem::Outputs::none;
-  TENON_CHECK(engine_.step({&item, 1}, [](const StepOutput&) {}));
-  held_.insert(held_.end(), item.tokens.begin(), item.tokens.end());
+  if (more.size() <= chunk) return true;
+  run(more.first(chunk), BatchItem::Outputs::none, [](const StepOutput&) {});
   return false;
 }
 
 // Runs what the sequence lacks of `tokens`.
 DraftModel::Guess DraftModel::step(std::span<const int32_t> tokens, Choose choose) {
-  Guess guess{-1, 0};
-  BatchItem item;
-  item.tokens = tokens.subspan(held_.size());
+  Guess guess{};
+  const std::span<const int32_t> more = tokens.subspan(held_.size());
   const double busy = engine_.busy_s();
-  TENON_CHECK(engine_.step({&item, 1}, [&](const StepOutput& out) {
-    guess.sure = surest(out.logits);
+  run(more, BatchItem::Outputs::last, [&](const StepOutput& out) {
+    guess.token = static_cast<int32_t>(cpu::argmax(out.logits.data(), engine_.vocab()));
+    guess.sure = probability(out.logits, static_cast<size_t>(guess.token));
     // Where this vocabulary is the shorter one the target's sampler cannot be asked.
-    guess.token =
-        engine_.vocab() >= vocab_
-            ? choose(out.logits.first(static_cast<size_t>(vocab_)))
-            : static_cast<int32_t>(std::max_element(out.logits.begin(), out.logits.end()) - out.logits.begin());
-  }));
-  held_.insert(held_.end(), item.tokens.begin(), item.tokens.end());
-  if (item.tokens.size() <= kMostDrafted + 1) {  // more is a prompt
+    if (engine_.vocab() >= vocab_) guess.token = choose(out.logits.first(static_cast<size_t>(vocab_)));
+  });
+  if (more.size() <= kMostDrafted + 1) {  // more is a prompt
     const double seconds = engine_.busy_s() - busy;
     token_s_ = token_s_ > 0 ? token_s_ + 0.1 * (seconds - token_s_) : seconds;
     spent_s_ += seconds;
@@ -81,17 +84,15 @@ std::span<const int32_t> DraftModel::draft(std::vector<int32_t>& tokens, int64_t
   const size_t known = tokens.size();
   most = std::min({most, kMostDrafted, room - static_cast<int64_t>(known)});
   const double plain = account_.plain_s();
-  const double cost = account_.row_cost() + (plain > 0 ? token_s_ / plain : 0);  // of a drafted token
-  auto unknown = [&](int32_t t) { return t < 0 || t >= engine_.vocab(); };
-  if (most <= 0 || plain == 0 || !account_.affords(cost) || std::any_of(tokens.begin(), tokens.end(), unknown) ||
-      !catch_up(tokens))
-    return {};
+  if (most <= 0 || plain == 0) return {};
+  const double cost = account_.row_cost() + token_s_ / plain;  // of a drafted token
+  if (!account_.affords(cost) || !catch_up(tokens)) return {};
   // A token behind the others is right only if they are: it is worth that much of a plain step.
   double right = 1;
   while (static_cast<int64_t>(draft_.size()) < most && right >= std::min(cost, 1.0)) {
     const Guess guess = step(tokens, choose);
     right *= guess.sure + (1 - guess.sure) * trust_;
-    if (unknown(guess.token) || guess.token >= vocab_ || right < account_.row_cost()) break;
+    if (right < account_.row_cost()) break;
     draft_.push_back(guess.token);
     sure_.push_back(guess.sure);
     tokens.push_back(guess.token);

@@ -37,6 +37,7 @@ class DraftModel {
     int32_t token;
     double sure;  // the likeliest token's probability
   };
+  void run(std::span<const int32_t> more, BatchItem::Outputs outputs, FunctionRef<void(const StepOutput&)> sink);
   bool catch_up(std::span<const int32_t> tokens);
   Guess step(std::span<const int32_t> tokens, Choose choose);
 

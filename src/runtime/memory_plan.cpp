@@ -195,15 +195,9 @@ struct Planner {
 
   void add_draft(Layout& l, int64_t context, uint64_t& largest_packed) const {
     auto d = std::make_shared<Layout>(draft->plan(std::min(context, draft->model.dimensions().context)));
-    MemoryPlan& m = l.memory;
     const MemoryPlan& of = d->memory;
-    m.weights += of.weights;
-    m.state += of.state;
-    m.activations += of.activations;
-    m.io += of.io;
-    m.temporary += of.temporary;
-    m.overhead += of.overhead - process_bytes();
-    m.mapped += of.mapped;
+    l.memory += of;
+    l.memory.overhead -= process_bytes();  // there is one process
     largest_packed = std::max(largest_packed, of.peak - of.total() - of.mapped);
     l.draft = std::move(d);
   }
@@ -273,6 +267,13 @@ Layout plan_for(Planner& planner, int64_t context) {
 
 }  // namespace
 
+MemoryPlan& MemoryPlan::operator+=(const MemoryPlan& more) {
+  for (auto category : {&MemoryPlan::weights, &MemoryPlan::state, &MemoryPlan::activations, &MemoryPlan::io,
+                        &MemoryPlan::temporary, &MemoryPlan::overhead, &MemoryPlan::mapped})
+    this->*category += more.*category;
+  return *this;
+}
+
 uint64_t kv_group_bytes(const KvGroup& g) {
   return checked_mul(static_cast<uint64_t>(g.blocks), g.block_bytes, "KV pool");
 }
@@ -317,30 +318,22 @@ void require_fit(const models::Model& model, const RunOptions& options, const La
   auto add = [&](std::string text) { advice += (advice.empty() ? "" : "; ") + text; };
   if (int64_t n = max_context(model, options); n >= 256 && n < layout.options.context)
     add(fmt::format("--context {} fits", n));
-  for (auto [kv, name] : {std::pair{cpu::KvType::q8, "q8"}, {cpu::KvType::q4, "q4"}}) {
+  // Adds what the changed options need, if they fit.
+  auto offer = [&](const std::string& what, auto change) {
+    RunOptions smaller = options;
+    smaller.context = layout.options.context;
+    change(smaller);
+    const uint64_t peak = plan_layout(model, smaller).memory.peak;
+    if (peak > m.limit) return false;
+    add(fmt::format("{} needs {}", what, human_bytes(peak)));
+    return true;
+  };
+  for (auto [kv, name] : {std::pair{cpu::KvType::q8, "--kv q8"}, {cpu::KvType::q4, "--kv q4"}}) {
     if (layout.options.kv >= kv || options.compute_f32) continue;
-    RunOptions smaller = options;
-    smaller.kv = kv;
-    smaller.context = layout.options.context;
-    const uint64_t peak = plan_layout(model, smaller).memory.peak;
-    if (peak > m.limit) continue;
-    add(fmt::format("--kv {} needs {}", name, human_bytes(peak)));
-    break;
+    if (offer(name, [kv = kv](RunOptions& o) { o.kv = kv; })) break;
   }
-  if (options.draft) {
-    RunOptions smaller = options;
-    smaller.draft = nullptr;
-    smaller.context = layout.options.context;
-    const uint64_t peak = plan_layout(model, smaller).memory.peak;
-    if (peak <= m.limit) add(fmt::format("without --draft it needs {}", human_bytes(peak)));
-  }
-  if (options.max_batch_tokens > 64) {
-    RunOptions smaller = options;
-    smaller.max_batch_tokens = 64;
-    smaller.context = layout.options.context;
-    uint64_t peak = plan_layout(model, smaller).memory.peak;
-    if (peak <= m.limit) add(fmt::format("--max-batch-tokens 64 needs {}", human_bytes(peak)));
-  }
+  if (options.draft) offer("without --draft it", [](RunOptions& o) { o.draft = nullptr; });
+  if (options.max_batch_tokens > 64) offer("--max-batch-tokens 64", [](RunOptions& o) { o.max_batch_tokens = 64; });
   if (advice.empty()) add("a smaller or more strongly quantised file of this model, or a machine with more memory");
   fail(ErrorCode::does_not_fit, "{} needs {} ({} anonymous, {} mapped) with a context of {} and the limit is {}: {}",
        printable(model.path().string(), 200), human_bytes(m.peak), human_bytes(m.total()), human_bytes(m.mapped),

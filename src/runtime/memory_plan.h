@@ -23,6 +23,8 @@ struct MemoryPlan {
   uint64_t limit = 0;
   uint64_t total() const { return weights + state + activations + io + temporary + overhead; }
   bool fits() const { return peak <= limit; }
+  // Categories and mapped pages; peaks do not add up.
+  MemoryPlan& operator+=(const MemoryPlan& more);
 };
 
 // How a weight is held.

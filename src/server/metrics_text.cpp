@@ -118,11 +118,7 @@ void write_histograms(MetricsText& t, const std::vector<Loaded>& all) {
 
 void write_memory(MetricsText& t, const std::vector<Loaded>& all) {
   runtime::MemoryPlan sum;
-  for (const Loaded& m : all) {
-    sum.weights += m.plan.weights, sum.state += m.plan.state, sum.activations += m.plan.activations;
-    sum.io += m.plan.io, sum.temporary += m.plan.temporary, sum.overhead += m.plan.overhead;
-    sum.mapped += m.plan.mapped;
-  }
+  for (const Loaded& m : all) sum += m.plan;
   t.metric("tenon_memory_bytes", "gauge", "Memory by category, as planned and as measured for the whole process.");
   const std::pair<const char*, uint64_t> planned[] = {{"weights", sum.weights},         {"state", sum.state},
                                                       {"activations", sum.activations}, {"io", sum.io},

@@ -21,13 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using Ids = std::vector<int32_t>;
 
-fs::path model_path(const std::string& name) {
-  fs::path folder = test::golden("models/" + name);
-  for (const char* file : {"model.gguf", "model-00001-of-00003.gguf"})
-    if (fs::exists(folder / file)) return folder / file;
-  return folder;
-}
-
 // Logits of all rows of each prompt, the prompts stepped together, `chunk` tokens of each per step.
 std::vector<std::vector<float>> logits(Engine& e, const std::vector<Ids>& prompts, int64_t chunk) {
   std::vector<std::vector<float>> out(prompts.size());
@@ -82,7 +75,7 @@ class GoldenModel : public testing::TestWithParam<std::string> {};
 void check_logits(const std::string& name, const std::string& device) {
   Json c = read_json(test::golden("models/" + name + "/case.json"));
   auto expected = formats::Checkpoint::open(test::golden("models/" + name + "/expected.safetensors"));
-  auto model = models::Model::open(model_path(name));
+  auto model = models::Model::open(test::golden_model(name));
   RunOptions o = options(std::min<int64_t>(128, model->dimensions().context));
   o.compute_f32 = true;
   o.device = device;
@@ -108,7 +101,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST_P(GoldenModel, SameInputSameBits) {
-  auto model = models::Model::open(model_path(GetParam()));
+  auto model = models::Model::open(test::golden_model(GetParam()));
   int64_t vocab = model->dimensions().vocab, context = std::min<int64_t>(64, model->dimensions().context);
   std::mt19937 rng(3);
   std::vector<Ids> prompts;
@@ -157,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenModel, testing::ValuesIn(all_models()), [](c
 TEST(Engine, AThousandDecodeStepsAllocateNothing) {
   RunOptions o = options(0);
   o.all_logits = false;
-  Engine e(models::Model::open(model_path("llama-s-q4_0")), o);
+  Engine e(models::Model::open(test::golden_model("llama-s-q4_0")), o);
   SamplingOptions sampling;
   sampling.top_k = 50;
   sampling.top_p = 0.9;
@@ -180,7 +173,7 @@ TEST(Engine, AThousandDecodeStepsAllocateNothing) {
 TEST(Engine, AnEmptyPoolChangesNothing) {
   RunOptions o = options(128, 2);
   o.kv_tokens = 64;
-  Engine e(models::Model::open(model_path("llama-s-q4_0")), o);
+  Engine e(models::Model::open(test::golden_model("llama-s-q4_0")), o);
   Ids sixty(60, 7), ten(10, 7);
   BatchItem first{0, sixty, 60, BatchItem::Outputs::last}, second{1, ten, 10, BatchItem::Outputs::last};
   auto nothing = [](const StepOutput&) {};
@@ -192,7 +185,7 @@ TEST(Engine, AnEmptyPoolChangesNothing) {
 }
 
 TEST(Engine, WeightsAtAnotherPrecision) {
-  auto model = models::Model::open(model_path("llama"));  // stored as f32
+  auto model = models::Model::open(test::golden_model("llama"));  // stored as f32
   Ids prompt = {3, 1, 4, 1, 5, 9, 2, 6};
   RunOptions o = options(64);
   o.compute_f32 = true;
@@ -215,7 +208,7 @@ TEST(Engine, WeightsAtAnotherPrecision) {
 }
 
 TEST(Plan, AddsUpAndRefusesWhatDoesNotFit) {
-  auto model = models::Model::open(model_path("gemma3"));
+  auto model = models::Model::open(test::golden_model("gemma3"));
   RunOptions o;
   Layout l = plan_layout(*model, o);
   const MemoryPlan& m = l.memory;
@@ -243,7 +236,7 @@ TEST(Plan, AddsUpAndRefusesWhatDoesNotFit) {
 }
 
 TEST(Plan, AContextBeyondTheModelsIsRefused) {
-  auto model = models::Model::open(model_path("gpt2"));
+  auto model = models::Model::open(test::golden_model("gpt2"));
   RunOptions o;
   o.context = model->dimensions().context + 1;
   EXPECT_THROW(plan_layout(*model, o), Error);

@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 using Ids = std::vector<int32_t>;
 
 std::shared_ptr<const models::Model> open(const std::string& name) {
-  fs::path folder = test::golden("models/" + name);
-  return models::Model::open(fs::exists(folder / "model.gguf") ? folder / "model.gguf" : folder);
+  return models::Model::open(test::golden_model(name));
 }
 
 RunOptions options(int64_t context, int64_t sequences) {
@@ -258,6 +257,21 @@ TEST(Scheduler, DeadlinesStopsAndLengths) {
   EXPECT_EQ(e.kv_usage().used, 0);
 }
 
+// Bit for bit, log probabilities included.
+void expect_same_answers(Scheduler& one, Engine& of_one, Scheduler& two, Engine& of_two, const Ask& ask,
+                         size_t stop_after = 1 << 20) {
+  Asked a(of_one, ask), b(of_two, ask);
+  a.recorder.stop_after = b.recorder.stop_after = stop_after;
+  for (auto [scheduler, asked] : {std::pair{&one, &a}, {&two, &b}}) {
+    scheduler->submit(asked->sequence, Clock::now());
+    while (scheduler->step(Clock::now())) {
+    }
+  }
+  EXPECT_EQ(a.recorder.got, b.recorder.got) << ask.sampling.seed;
+  EXPECT_EQ(a.recorder.chosen, b.recorder.chosen) << ask.sampling.seed;
+  EXPECT_EQ(a.recorder.finish, b.recorder.finish) << ask.sampling.seed;
+}
+
 // What a run with drafts generates is what one without generates, bit for bit, log probabilities included; over
 // windows that slide, through stops in the middle of a draft.
 TEST(Scheduler, DraftsChangeNothing) {
@@ -277,17 +291,7 @@ TEST(Scheduler, DraftsChangeNothing) {
       ask.sampling.temperature = seed < 3 ? 0 : 0.3;
       ask.sampling.top_k = 3;  // random weights repeat themselves then
       ask.sampling.seed = seed;
-      Asked a(plain, ask), b(fast, ask);
-      a.recorder.stop_after = b.recorder.stop_after = seed == 2 ? 33 : 1 << 20;
-      one.submit(a.sequence, Clock::now());
-      while (one.step(Clock::now())) {
-      }
-      two.submit(b.sequence, Clock::now());
-      while (two.step(Clock::now())) {
-      }
-      EXPECT_EQ(a.recorder.got, b.recorder.got) << seed;
-      EXPECT_EQ(a.recorder.chosen, b.recorder.chosen) << seed;
-      EXPECT_EQ(a.recorder.finish, b.recorder.finish) << seed;
+      expect_same_answers(one, plain, two, fast, ask, seed == 2 ? 33 : 1 << 20);
     }
     EXPECT_EQ(one.totals().drafted_tokens, 0u);
     if (std::string(name) != "phi3_longrope") {  // a short context
@@ -295,6 +299,36 @@ TEST(Scheduler, DraftsChangeNothing) {
       EXPECT_LT(two.totals().steps, one.totals().steps);
     }
     EXPECT_EQ(fast.kv_usage().used, 0);
+  }
+}
+
+// The same with a second model that drafts: its own twin, other families, vocabularies that are shorter and longer.
+TEST(Scheduler, ADraftModelChangesNothing) {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"llama", "llama"},         {"gemma3", "gemma3"}, {"gemma3", "llama"},      {"phi3_longrope", "mistral_sliding"},
+      {"llama", "phi3_longrope"}, {"gpt2", "qwen3"},    {"llama-s-q4_0", "gpt2"}, {"gpt2", "llama-s-q4_0"}};
+  for (auto [name, draft_name] : pairs) {
+    SCOPED_TRACE(std::string(name) + " by " + draft_name);
+    RunOptions o = options(0, 2), with = o;
+    with.speculate = true;
+    with.draft = open(draft_name);
+    auto model = open(name);
+    Engine plain(model, o), drafted(model, with);
+    DraftModel draft(drafted);
+    Scheduler one(plain, 4), two(drafted, 4, &draft);
+    for (int seed = 0; seed < 6; ++seed) {
+      Ask ask{{}, std::min<int64_t>(60, plain.context() - 30), {}, 0, seed % 2 ? 0 : -1};
+      for (int64_t i = 0; i < 29; ++i)
+        ask.prompt.push_back(static_cast<int32_t>((i * i * 7 + seed + i % 5 * 3) % plain.vocab()));
+      ask.sampling.temperature = seed < 3 ? 0 : 0.7;
+      ask.sampling.repetition_penalty = seed % 2 ? 1.1 : 1;  // else random weights repeat themselves
+      ask.sampling.seed = static_cast<uint64_t>(seed);
+      expect_same_answers(one, plain, two, drafted, ask);
+    }
+    EXPECT_GT(two.totals().drafted_tokens, 0u);
+    if (std::string(name) == draft_name) {
+      EXPECT_GT(two.totals().accepted_tokens, 0u);
+    }
   }
 }
 
