@@ -51,7 +51,7 @@ ChatForm::ChatForm(const text::Tokenizer& tokenizer, std::string template_source
       chat_template(source),
       format(tool_format.empty() ? &text::tool_format_for(source) : text::tool_format_named(tool_format)),
       marks(special_marks(*format, tokenizer)),
-      thinks(!format->think_end.empty() && source.find(format->think_end) != std::string::npos) {}
+      thinks(text::may_think(*format, source)) {}
 
 const ChatForm& ChatForms::get(bool tools) {
   std::optional<ChatForm>& form = tools ? with_tools_ : plain_;

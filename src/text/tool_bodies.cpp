@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view kBlank = " \t\r\n";
 constexpr int kMostDepth = 64;
+constexpr std::string_view kItem = "item";  // what the elements of lists are called
 
 std::string_view trim(std::string_view s) {
   const size_t a = s.find_first_not_of(kBlank);
@@ -58,41 +59,103 @@ Json schema_of(const Json& tools, std::string_view tool) {
   return nullptr;
 }
 
-enum Kind : unsigned { kText = 1, kNull = 2, kOther = 4 };
+enum Kind : unsigned { kText = 1, kNull = 2, kNumber = 4, kBoolean = 8, kArray = 16, kObject = 32 };
+constexpr unsigned kAny = 63, kBareText = kText | kNull;
 
-unsigned kind_of_value(const Json& v) { return v.is_string() ? kText : v.is_null() ? kNull : kOther; }
+unsigned kind_of(const Json& v) {
+  return v.is_string()    ? kText
+         : v.is_null()    ? kNull
+         : v.is_boolean() ? kBoolean
+         : v.is_array()   ? kArray
+         : v.is_object()  ? kObject
+                          : kNumber;
+}
 
-// The kinds of values that a schema takes. It is the tool's author's: a `$ref` is followed inside of `root`.
-unsigned kinds_of(const Json& root, const Json& schema, int depth = 0) {
-  if (!schema.is_object() || depth > 8) return kOther;
-  if (auto ref = schema.find("$ref"); ref != schema.end()) {
-    if (!ref->is_string() || !ref->get_ref<const std::string&>().starts_with("#/")) return kOther;
-    try {
-      return kinds_of(root, root.at(Json::json_pointer(ref->get_ref<const std::string&>().substr(1))), depth + 1);
-    } catch (const Json::exception&) {
-      return kOther;
+unsigned kind_called(const Json& type) {
+  for (auto [name, kind] : {std::pair{"string", kText},
+                            {"null", kNull},
+                            {"number", kNumber},
+                            {"integer", kNumber},
+                            {"boolean", kBoolean},
+                            {"array", kArray},
+                            {"object", kObject}})
+    if (type == name) return kind;
+  return kAny;
+}
+
+// What a tool's schema says of values. It is its author's: a walk through it ends.
+class SchemaWalk {
+ public:
+  explicit SchemaWalk(const Json& root) : root_(root) {}
+
+  // The kinds of values that it takes.
+  unsigned kinds(const Json& schema, int depth = 0) {
+    if (!go_on(schema, depth)) return kAny;
+    if (schema.contains("$ref")) {
+      const Json* to = referred(schema);
+      return to ? kinds(*to, depth + 1) : kAny;
     }
-  }
-  if (auto value = schema.find("const"); value != schema.end()) return kind_of_value(*value);
-  if (auto values = schema.find("enum"); values != schema.end() && values->is_array()) {
-    unsigned all = 0;
-    for (const Json& v : *values) all |= kind_of_value(v);
-    return all;
-  }
-  for (const char* key : {"anyOf", "oneOf", "allOf"})
-    if (auto ways = schema.find(key); ways != schema.end() && ways->is_array()) {
+    if (auto value = schema.find("const"); value != schema.end()) return kind_of(*value);
+    if (auto values = schema.find("enum"); values != schema.end() && values->is_array()) {
       unsigned all = 0;
-      if (ways->empty() || (key == std::string_view("allOf") && ways->size() > 1)) all = kOther;
-      for (const Json& w : *ways) all |= kinds_of(root, w, depth + 1);
+      for (const Json& v : *values) all |= kind_of(v);
       return all;
     }
-  auto type = schema.find("type");
-  if (type == schema.end()) return kOther;
-  unsigned all = 0;
-  for (const Json& t : type->is_array() ? *type : Json::array({*type}))
-    all |= t == "string" ? kText : t == "null" ? kNull : kOther;
-  return all;
-}
+    for (const char* key : {"anyOf", "oneOf", "allOf"})
+      if (auto ways = schema.find(key); ways != schema.end() && ways->is_array()) {
+        unsigned all = 0;
+        if (ways->empty() || (key == std::string_view("allOf") && ways->size() > 1)) all = kAny;
+        for (const Json& w : *ways) all |= kinds(w, depth + 1);
+        return all;
+      }
+    auto type = schema.find("type");
+    if (type == schema.end()) return kAny;
+    unsigned all = 0;
+    for (const Json& t : type->is_array() ? *type : Json::array({*type})) all |= kind_called(t);
+    return all;
+  }
+
+  // Adds the schemas of an object's member, or of a list's items for `key` kItem.
+  void parts(const Json& schema, const std::string& key, std::vector<const Json*>& out, int depth = 0) {
+    if (!go_on(schema, depth)) return;
+    if (schema.contains("$ref"))
+      if (const Json* to = referred(schema)) parts(*to, key, out, depth + 1);
+    for (const char* ways : {"anyOf", "oneOf", "allOf"})
+      if (auto all = schema.find(ways); all != schema.end() && all->is_array())
+        for (const Json& w : *all) parts(w, key, out, depth + 1);
+    auto add = [&](const Json& from, const std::string& name) {
+      auto found = from.find(name);
+      if (found != from.end()) out.push_back(&*found);
+      return found != from.end();
+    };
+    auto properties = schema.find("properties");
+    if (properties == schema.end() || !properties->is_object() || !add(*properties, key))
+      add(schema, "additionalProperties");
+    if (key != kItem) return;
+    if (auto prefix = schema.find("prefixItems"); prefix != schema.end() && prefix->is_array())
+      for (const Json& p : *prefix) out.push_back(&p);
+    add(schema, "items");
+  }
+
+ private:
+  static constexpr int kMostDepth = 8, kMostSteps = 1000;
+  bool go_on(const Json& schema, int depth) {
+    return schema.is_object() && depth <= kMostDepth && ++steps_ <= kMostSteps;
+  }
+  // The one inside of the root that a `$ref` names; nullptr: none.
+  const Json* referred(const Json& schema) const {
+    const Json& ref = schema["$ref"];
+    if (!ref.is_string() || !ref.get_ref<const std::string&>().starts_with("#")) return nullptr;
+    try {
+      return &root_.at(Json::json_pointer(ref.get_ref<const std::string&>().substr(1)));
+    } catch (const Json::exception&) {
+      return nullptr;
+    }
+  }
+
+  const Json& root_;
+  int steps_ = 0;
+};
 
 bool read_python_value(std::string_view text, Json& out);
 
@@ -135,51 +198,116 @@ bool finish(std::string_view name, const Json& arguments, std::vector<ToolCall>&
   return true;
 }
 
-// NAME> then <parameter=K>V</parameter>..., or the arguments as one JSON object.
-bool read_parameters(const ToolFormat& format, std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
-  std::string_view name, key, value;
-  if (!cut(text, ">", name)) return false;
-  name = trim(name);
-  if (trim(text).starts_with('{')) return read_json_calls(name, trim(text), calls);
-  const Json schema = schema_of(tools, name);
-  Json arguments = Json::object();
-  while (cut(text, "<parameter=", value)) {
-    if (!cut(text, ">", key) || !cut(text, "</parameter>", value)) return false;
-    arguments[std::string(trim(key))] = typed(unwrap(value, format.around_value), schema, trim(key));
-  }
-  return finish(name, arguments, calls);
+// Takes the name off that stands first in a call; "": there is none.
+std::string_view take_name(const ToolFormat& format, std::string_view& text) {
+  const size_t end = std::min(text.find_first_of("<>{}\"\n"), text.size());
+  const std::string_view name = trim(text.substr(0, end));
+  text.remove_prefix(end);
+  return text.starts_with(format.before_arguments.substr(0, 1)) ? name : std::string_view();
 }
 
-// NAME then <arg_key>K</arg_key><arg_value>V</arg_value>...
-bool read_arg_keys(std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
-  const std::string_view name = trim(text.substr(0, text.find("<arg_key>")));
-  if (name.find_first_of("<>{}\"\n") != std::string_view::npos) return false;
+// A name, then marked arguments, or all of them as one JSON object.
+bool read_tagged(const ToolFormat& format, std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
+  const std::string_view name = take_name(format, text);
+  if (text.find(format.key_begin) == std::string_view::npos)
+    if (const size_t at = text.find('{'); at != std::string_view::npos)
+      return read_json_calls(format, name, text.substr(at, text.rfind('}') + 1 - at), calls);
   const Json schema = schema_of(tools, name);
   Json arguments = Json::object();
-  std::string_view key, value;
-  while (cut(text, "<arg_key>", value)) {
-    if (!cut(text, "</arg_key>", key) || !cut(text, "<arg_value>", value) || !cut(text, "</arg_value>", value))
+  std::string_view before, key, attributes, value;
+  while (cut(text, format.key_begin, before)) {
+    if (!cut(text, format.key_end, key) || !cut(text, format.value_begin, attributes) ||
+        !cut(text, format.value_end, value))
       return false;
-    arguments[std::string(trim(key))] = typed(value, schema, trim(key));
+    auto says = [&](std::string_view a) { return !a.empty() && attributes.find(a) != std::string_view::npos; };
+    value = unwrap(value, format.around_value);
+    arguments[std::string(trim(key))] =
+        says(format.text_attribute) ? Json(std::string(value))
+        : std::any_of(format.other_attributes.begin(), format.other_attributes.end(), says)
+            ? typed(value)
+            : typed(value, schema, trim(key));
   }
   return finish(name, arguments, calls);
 }
 
-// NAME"> then <parameter name="K">V</parameter>..., K perhaps followed by string="true" or "false".
-bool read_invoke(const ToolFormat& format, std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
-  std::string_view name, key, attributes, value;
-  if (!cut(text, "\"", name) || !cut(text, ">", value)) return false;
-  const Json schema = schema_of(tools, name);
-  Json arguments = Json::object();
-  while (cut(text, "parameter name=\"", value)) {
-    if (!cut(text, "\"", key) || !cut(text, ">", attributes) || !cut(text, argument_end(format), value)) return false;
-    Json& out = arguments[std::string(key)];
-    if (attributes.find("string=\"true\"") != std::string_view::npos)
-      out = std::string(value);
-    else
-      out = attributes.find("string=\"false\"") != std::string_view::npos ? typed(value) : typed(value, schema, key);
+// Elements <K>V</K>, V a text or elements: of a list they are called kItem. `mark` stands before each tag.
+class ElementReader {
+ public:
+  ElementReader(std::string_view text, std::string_view mark, const Json& root) : in_(text), mark_(mark), root_(root) {}
+
+  // False: they are not well-formed.
+  bool arguments(Json& out) {
+    Content c;
+    const bool read = content({&root_}, c, 0);
+    out = std::move(c.object);
+    return read;
   }
-  return finish(name, arguments, calls);
+
+ private:
+  using Schemas = std::vector<const Json*>;  // of which one holds; empty: nothing is known
+  struct Content {
+    std::string_view text;  // without elements
+    Json object = Json::object(), items = Json::array();
+    bool list() const { return items.size() > 0 && object.size() == 1; }
+  };
+
+  // Up to the tag that ends it; at depth 0 to the end of the text.
+  bool content(const Schemas& schemas, Content& c, int depth) {
+    if (depth > kMostDepth) return false;
+    for (bool first = true;; first = false) {
+      const size_t at = in_.find(mark_);
+      const std::string_view text = in_.substr(0, at);
+      if (first) c.text = text;
+      in_.remove_prefix(at == std::string_view::npos ? in_.size() : at + mark_.size());
+      std::string_view key;
+      const bool tag = in_.starts_with("<") && cut(in_, ">", key);
+      const bool ends = tag ? key.starts_with("</") : depth == 0 && in_.empty();
+      if (!(first && ends) && !trim(text).empty()) return false;
+      if (ends || !tag) return ends && (depth == 0) != tag;
+      const std::string name(key.substr(1));
+      Json v;
+      if (name.empty() || !value(parts(schemas, name), v, depth + 1)) return false;
+      if (name == kItem) c.items.push_back(v);
+      c.object[name] = std::move(v);
+    }
+  }
+  bool value(const Schemas& schemas, Json& out, int depth) {
+    Content c;
+    if (!content(schemas, c, depth)) return false;
+    unsigned kinds = schemas.empty() ? kAny : 0;
+    for (const Json* s : schemas) kinds |= SchemaWalk(root_).kinds(*s);
+    if (c.object.empty())
+      out = scalar(c.text, kinds);
+    else
+      out = c.list() && (kinds & kArray) ? std::move(c.items) : std::move(c.object);
+    return true;
+  }
+  static Json scalar(std::string_view text, unsigned kinds) {
+    if (text.empty() && !(kinds & kText)) {
+      if (kinds & kArray) return Json::array();
+      if (kinds & kObject) return Json::object();
+    }
+    Json v = typed(text);
+    return !v.is_string() && (kind_of(v) & kinds) ? v : Json(std::string(text));
+  }
+  Schemas parts(const Schemas& schemas, const std::string& name) {
+    Schemas out;
+    for (const Json* s : schemas) SchemaWalk(root_).parts(*s, name, out);
+    return out;
+  }
+
+  std::string_view in_, mark_;
+  const Json& root_;
+};
+
+// A name, then elements.
+bool read_elements(const ToolFormat& format, std::string_view text, const Json& tools, std::vector<ToolCall>& calls) {
+  const std::string_view name = take_name(format, text);
+  std::string_view between;
+  const Json schema = schema_of(tools, name);
+  Json arguments;
+  return cut(text, ">", between) && ElementReader(text, format.value_end, schema).arguments(arguments) &&
+         finish(name, arguments, calls);
 }
 
 // ---- Values of two notations that are nearly JSON.
@@ -315,18 +443,19 @@ bool read_python(std::string_view text, std::vector<ToolCall>& calls) {
 
 // "functions.get_weather:0<|sep|>" and the like: what stands before the name is known, the name ends where no name goes
 // on.
-std::string_view call_name_in(std::string_view header) {
-  for (std::string_view before : {"function<｜tool▁sep｜>", "functions."})
-    if (trim(header).starts_with(before)) header = trim(header).substr(before.size());
+std::string_view call_name_in(const ToolFormat& format, std::string_view header) {
+  if (const size_t at = header.find(format.before_name); at != std::string_view::npos)
+    header.remove_prefix(at + format.before_name.size());
   header = trim(header);
   return header.substr(0, header.find_first_of(" \t\r\n<>[](){}:\"'`,;=|｜"));
 }
 
-bool read_json_calls(std::string_view header, std::string_view json, std::vector<ToolCall>& calls) {
+bool read_json_calls(const ToolFormat& format, std::string_view header, std::string_view json,
+                     std::vector<ToolCall>& calls) {
   const auto value = parse(json);
   if (!value) return false;
   if (!trim(header).empty()) {
-    const std::string_view name = call_name_in(header);
+    const std::string_view name = call_name_in(format, header);
     if (name.empty() || !value->is_object()) return false;
     calls.push_back({"", std::string(name), dump(*value)});
     return true;
@@ -342,12 +471,10 @@ bool read_json_calls(std::string_view header, std::string_view json, std::vector
 bool read_tagged_calls(const ToolFormat& format, std::string_view text, const Json& tools,
                        std::vector<ToolCall>& calls) {
   switch (format.body) {
-    case ToolFormat::Body::parameters:
-      return read_parameters(format, text, tools, calls);
-    case ToolFormat::Body::arg_keys:
-      return read_arg_keys(text, tools, calls);
-    case ToolFormat::Body::invoke:
-      return read_invoke(format, text, tools, calls);
+    case ToolFormat::Body::tagged:
+      return read_tagged(format, text, tools, calls);
+    case ToolFormat::Body::elements:
+      return read_elements(format, text, tools, calls);
     case ToolFormat::Body::gemma:
       return read_gemma(text, calls);
     case ToolFormat::Body::python:
@@ -359,29 +486,14 @@ bool read_tagged_calls(const ToolFormat& format, std::string_view text, const Js
   return false;
 }
 
-std::string_view argument_end(const ToolFormat& format) {
-  switch (format.body) {
-    case ToolFormat::Body::parameters:
-      return "</parameter>";
-    case ToolFormat::Body::arg_keys:
-      return "</arg_value>";
-    case ToolFormat::Body::invoke:
-      return format.says_type ? "</｜DSML｜parameter>" : "</parameter>";
-    case ToolFormat::Body::gemma:
-      return "<|\"|>";
-    default:
-      return "";
-  }
-}
-
 BareText bare_text(const Json& parameters, std::string_view parameter) {
   if (!parameters.is_object()) return {};
   auto all = parameters.find("properties");
   if (all == parameters.end() || !all->is_object()) return {};
   auto schema = all->find(std::string(parameter));
   if (schema == all->end()) return {};
-  const unsigned kinds = kinds_of(parameters, *schema);
-  return {(kinds & kText) && !(kinds & kOther), (kinds & kNull) != 0};
+  const unsigned kinds = SchemaWalk(parameters).kinds(*schema);
+  return {(kinds & kText) && !(kinds & ~kBareText), (kinds & kNull) != 0};
 }
 
 }  // namespace tenon::text

@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMostHeader = 512, kMostBody = size_t{1} << 20;
 constexpr std::string_view kBlank = " \t\r\n";
+constexpr std::string_view kTo = "to=", kMessage = "<|message|>";
 
 // How many bytes at the end of `text` may be the beginning of `mark`.
 size_t held_back(std::string_view text, std::string_view mark) {
@@ -37,14 +38,20 @@ bool opens_reasoning(const ToolFormat& format, std::string_view prompt) {
   return !format.think_begin.empty() && prompt.ends_with(format.think_begin);
 }
 
+bool may_think(const ToolFormat& f, std::string_view source) {
+  return !f.think_end.empty() &&
+         source.find(f.think_in_template.empty() ? f.think_end : f.think_in_template) != std::string_view::npos;
+}
+
 std::vector<std::string_view> marks_of(const ToolFormat& f) {
-  std::vector<std::string_view> all = f.begin;
-  all.insert(all.end(), f.dropped.begin(), f.dropped.end());
-  for (std::string_view m : {f.end, f.before_name, f.before_arguments, f.after_arguments, f.think_begin, f.think_end})
-    if (!m.empty()) all.push_back(m);
-  if (f.body == ToolFormat::Body::arg_keys) all.insert(all.end(), {"<arg_key>", "</arg_key>", "<arg_value>"});
-  if (f.body == ToolFormat::Body::invoke && f.says_type) all.push_back("<｜DSML｜parameter name=\"");
-  if (!argument_end(f).empty()) all.push_back(argument_end(f));
+  std::vector<std::string_view> all;
+  for (const auto* some : {&f.begin, &f.around_calls, &f.around_content, &f.dropped})
+    all.insert(all.end(), some->begin(), some->end());
+  for (std::string_view m : {f.end, f.before_name, f.before_arguments, f.after_arguments, f.key_begin, f.key_end,
+                             f.value_begin, f.value_end, f.think_begin, f.think_end, f.after_think})
+    all.push_back(m);
+  if (f.recipient) all.push_back(kMessage);
+  all.erase(std::remove(all.begin(), all.end(), ""), all.end());
   return all;
 }
 
@@ -101,9 +108,25 @@ void ToolCallParser::begin_part(State state) {
   bare_open_ = true;
 }
 
+// Takes "to=NAME<|message|>" off where a message may begin. False: more text is needed.
+bool ToolCallParser::take_recipient(bool last) {
+  constexpr size_t kMostName = 256;
+  const std::string_view text =
+      std::string_view(pending_).substr(std::min(pending_.find_first_not_of(kBlank), pending_.size()));
+  if (!text.starts_with(kTo)) return last || !kTo.starts_with(text);
+  if (pending_.starts_with(format_.think_begin)) return true;
+  const size_t end = text.find(kMessage);
+  const std::string_view name = text.substr(0, end);
+  if (name.size() > kMostName || name.find_first_of(kBlank) != std::string_view::npos) return true;
+  if (end == std::string_view::npos) return last;
+  pending_.erase(0, pending_.size() - text.size() + end + kMessage.size());
+  return true;
+}
+
 // True: go on; false: more text is needed.
 bool ToolCallParser::in_content(OutputDelta& out, bool last) {
   const bool calls = !options_.tools.is_null() && format_.body != ToolFormat::Body::none;
+  if (format_.recipient && bare_open_ && !take_recipient(last)) return false;
   if (calls && format_.bare && bare_open_) {
     const size_t ink = pending_.find_first_not_of(kBlank);
     if (ink == std::string::npos && !last) return false;
@@ -130,7 +153,8 @@ bool ToolCallParser::in_content(OutputDelta& out, bool last) {
   constexpr size_t kAll = std::string::npos;
   if (calls)
     for (std::string_view m : format_.begin) look(m, call, kAll);
-  for (std::string_view m : format_.dropped) look(m, drop, kAll);
+  for (const auto* marks : {&format_.around_calls, &format_.around_content, &format_.dropped})
+    for (std::string_view m : *marks) look(m, drop, kAll);
   // Reasoning comes first, if it does.
   const size_t ink = std::min(pending_.find_first_not_of(kBlank), pending_.size());
   if (format_.think_anywhere || !said_) {
@@ -232,11 +256,8 @@ bool ToolCallParser::tell_rest(ToolCall& call, size_t length, OutputDelta& out) 
 // Parameters before `end` that are complete.
 void ToolCallParser::tell_parameters(size_t end, OutputDelta& out) {
   constexpr size_t kMost = 64;  // each reads the call once more
-  using Body = ToolFormat::Body;
-  if (!options_.sure ||
-      (format_.body != Body::parameters && format_.body != Body::arg_keys && format_.body != Body::invoke))
-    return;
-  const std::string_view mark = argument_end(format_), text = std::string_view(pending_).substr(0, end);
+  if (!options_.sure || format_.body != ToolFormat::Body::tagged) return;
+  const std::string_view mark = format_.value_end, text = std::string_view(pending_).substr(0, end);
   while (parameters_ < kMost) {
     const size_t at = text.find(mark, parameter_at_);
     if (at == std::string_view::npos) {
@@ -263,7 +284,7 @@ ToolCallParser::Read ToolCallParser::read_json(bool last, OutputDelta& out) {
       if (!last && format_.end.starts_with(text.substr(at_))) return Read::more;
       if (!format_.end.empty() && text.substr(at_).starts_with(format_.end)) {
         // A name alone: a call without arguments.
-        if (!read_json_calls(text.substr(0, at_), "{}", calls)) return Read::bad;
+        if (!read_json_calls(format_, text.substr(0, at_), "{}", calls)) return Read::bad;
         tell(std::move(calls[0].name), std::move(calls[0].arguments), out);
         pending_.erase(0, at_ + format_.end.size());
         return Read::done;
@@ -271,7 +292,7 @@ ToolCallParser::Read ToolCallParser::read_json(bool last, OutputDelta& out) {
       if (c == '{' || (c == '[' && text.substr(0, at_).find_first_not_of(kBlank) == std::string_view::npos)) {
         in_value_ = true;
         value_ = at_;
-        scan_.begin(c, call_name_in(text.substr(0, at_)));
+        scan_.begin(c, call_name_in(format_, text.substr(0, at_)));
       } else if (at_ > kMostHeader) {
         return Read::bad;
       }
@@ -291,7 +312,7 @@ ToolCallParser::Read ToolCallParser::read_json(bool last, OutputDelta& out) {
   const bool undecided =
       behind.size() < end.size() && (end.starts_with(behind) || std::string_view("```").starts_with(behind));
   if (undecided && !last) return Read::more;
-  if (!read_json_calls(text.substr(0, value_), text.substr(value_, at_ - value_), calls)) return Read::bad;
+  if (!read_json_calls(format_, text.substr(0, value_), text.substr(value_, at_ - value_), calls)) return Read::bad;
   const bool ended = !end.empty() && behind.starts_with(end);
   for (size_t i = options_.sure ? scan_.told() : 0; i < calls.size(); ++i)
     tell(std::move(calls[i].name), std::move(calls[i].arguments), out);

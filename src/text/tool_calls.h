@@ -32,29 +32,40 @@ inline const Json& function_of(const Json& tool) { return tool.contains("functio
 // How a family of models writes calls and reasoning: marks in its output.
 struct ToolFormat {
   // json: one JSON value, or several, of objects with a name and arguments; the name may stand before the arguments.
-  // The others' arguments are no JSON.
-  enum class Body { none, json, parameters, arg_keys, invoke, gemma, python };
+  // tagged: the name, then each argument between marks. elements: the name, then elements that are called like the
+  // arguments, one inside of another where they are no scalars. gemma, python: notations that are nearly JSON.
+  enum class Body { none, json, tagged, elements, gemma, python };
 
   std::string_view name;
   std::vector<std::string_view> in_template;  // a template that has all of these writes this form
   Body body = Body::none;
-  std::vector<std::string_view> begin;    // each begins a call
-  std::string_view end;                   // of a call
-  std::vector<std::string_view> dropped;  // marks around calls and content
-  bool bare = false;                      // an answer may be a call without a mark
+  std::vector<std::string_view> begin;  // each begins a call
+  std::string_view end;                 // of a call
+  // Pairs of marks that do not show, and further ones; those around content and around each call may be left out.
+  std::vector<std::string_view> around_calls, around_content, dropped;
+  bool each_call = false;  // around_calls enclose each call, else all of them
+  bool bare = false;       // an answer may be a call without a mark
+  bool single = false;     // templates write one call of an answer
   // How a call is written, for grammars. json: {NAME_KEY: name, ARGUMENTS_KEY: arguments}, perhaps in a list; or,
   // without arguments_key, name and arguments with texts around them.
   std::string_view arguments_key, name_key = "name";
   bool list = false;
-  bool section = false;           // two of `dropped` enclose all calls
-  bool wrap = false;              // the first two of `dropped` enclose each call
-  bool messages = false;          // harmony: an answer is a sequence of messages
-  std::string_view around_value;  // parameters: between a value and its marks
-  bool says_type = false;         // invoke: whether a value is bare text stands beside its name
-  std::string_view before_name, before_arguments, after_arguments;
-  std::string_view think_begin = "<think>", think_end = "</think>";
-  bool think_anywhere = false;  // reasoning may come again
-  bool short_ids = false;       // templates refuse ids of calls that have not nine letters and digits
+  std::string_view before_name, before_arguments, after_arguments;  // "{}" stands for a number
+  bool id_before_name = false;  // ten lower-case letters and digits before `before_name`
+  bool messages = false;        // harmony: an answer is a sequence of messages
+  bool recipient = false;       // a message begins with " to=", whom it is for and "<|message|>"
+  // tagged: before and behind an argument's name and value. Behind key_end there may be attributes, which say whether
+  // the value is bare text.
+  std::string_view key_begin, key_end, value_begin;
+  std::string_view value_end;     // gemma: around strings; elements: what all of their tags begin with
+  std::string_view around_value;  // between a value and its marks
+  std::string_view text_attribute;
+  std::vector<std::string_view> other_attributes;
+  bool one_line = false;  // no line breaks between marks
+  std::string_view think_begin = "<think>", think_end = "</think>", after_think;
+  std::string_view think_in_template;  // a template that has this thinks, if it does not spell think_end itself
+  bool think_anywhere = false;         // reasoning may come again
+  bool short_ids = false;              // templates refuse ids of calls that have not nine letters and digits
 };
 
 // By the marks that the template itself writes; a template without calls gets one with reasoning alone.
@@ -65,6 +76,9 @@ const std::vector<ToolFormat>& tool_formats();
 
 // The prompt ends inside of reasoning: what follows belongs to it.
 bool opens_reasoning(const ToolFormat& format, std::string_view prompt);
+
+// Answers to a template of this form may begin with reasoning.
+bool may_think(const ToolFormat& format, std::string_view template_source);
 
 // All marks that must be visible in the text although they may be special tokens.
 std::vector<std::string_view> marks_of(const ToolFormat& format);
@@ -97,6 +111,7 @@ class ToolCallParser {
 
   void run(OutputDelta& out, bool last);
   bool in_content(OutputDelta& out, bool last);
+  bool take_recipient(bool last);
   bool in_reasoning(OutputDelta& out, bool last);
   bool in_call(OutputDelta& out, bool last);
   void say(OutputDelta& out, std::string_view text);

@@ -30,7 +30,7 @@ class Builder {
   Grammar behind_reasoning(Grammar grammar) {
     g_ = std::move(grammar);
     const Id answer = g_.root();
-    g_.set_root(g_.sequence({reasoning(), mark(format_.messages ? kFinal : ""), answer}));
+    g_.set_root(g_.sequence({reasoning(), format_.messages ? g_.sequence({mark(kFinal), answer}) : content(answer)}));
     return std::move(g_);
   }
 
@@ -46,9 +46,9 @@ class Builder {
     }
     // An answer in a bare form is a call from its first brace on, or text.
     Id body = !automatic     ? g_.sequence({space(), calls})
-              : answer       ? g_.choice({g_.sequence({space(), calls}), said})
+              : answer       ? g_.choice({g_.sequence({space(), calls}), content(said)})
               : format_.bare ? g_.choice({g_.sequence({space(), calls}), text_that_begins_otherwise()})
-                             : g_.sequence({text_without(format_.begin), g_.optional(calls)});
+                             : g_.sequence({content(text_without(format_.begin)), g_.optional(calls)});
     g_.set_root(g_.sequence({reasoning(), body}));
     return std::move(g_);
   }
@@ -74,6 +74,31 @@ class Builder {
     }
     flush();
     return g_.sequence(std::move(parts));
+  }
+
+  // The same with a number for "{}".
+  Id numbered(std::string_view text) {
+    const size_t at = text.find("{}");
+    if (at == std::string_view::npos) return mark(text);
+    CharRanges digits;
+    digits.add('0', '9');
+    return g_.sequence({mark(text.substr(0, at)), g_.repeat(g_.chars(digits), 1, 2), mark(text.substr(at + 2))});
+  }
+  // A mark that an answer may end with: a model's end token is not part of its text.
+  Id closing(std::string_view text) {
+    const std::string spelling = grammar::special_spelling(text);
+    const auto& ends = trie_.end_ids();
+    return std::any_of(ends.begin(), ends.end(), [&](int32_t t) { return trie_.spelling(t) == spelling; })
+               ? g_.sequence({})
+               : mark(text);
+  }
+  // What the model says, perhaps between marks.
+  Id content(Id said) {
+    std::vector<Id> ways{said};
+    for (size_t i = 0; i + 1 < format_.around_content.size(); i += 2)
+      ways.push_back(g_.sequence(
+          {mark(format_.around_content[i]), said, g_.optional(closing(format_.around_content[i + 1])), space()}));
+    return g_.choice(std::move(ways));
   }
 
   static CharRanges set(std::string_view characters) {
@@ -112,7 +137,8 @@ class Builder {
       return g_.sequence({options_.reasoning_open ? said : g_.sequence({}), g_.repeat(message, 0)});
     }
     if (format_.think_end.empty()) return g_.sequence({});
-    const Id inside = g_.sequence({text_without({format_.think_end}), mark(format_.think_end), space()});
+    const Id inside = g_.sequence(
+        {text_without({format_.think_end}), mark(format_.think_end), space(), g_.optional(mark(format_.after_think))});
     if (options_.reasoning_open) return inside;
     return g_.optional(g_.sequence({mark(format_.think_begin), inside}));
   }
@@ -131,21 +157,23 @@ class Builder {
     if (!schema.contains("type")) schema["type"] = "object";
     grammar::JsonOptions json;
     if (format_.body != ToolFormat::Body::json)
-      for (std::string_view m : {format_.end, argument_end(format_)})
+      for (std::string_view m : {format_.end, format_.value_end})
         if (!m.empty()) json.never.push_back(m);
     switch (format_.body) {
       case ToolFormat::Body::json:
         return json_call(name, grammar::add_json_schema(g_, schema, json, where));
-      case ToolFormat::Body::parameters:
-        return parameters_call(name, schema, json, where);
-      case ToolFormat::Body::arg_keys:
-        return arg_keys_call(name, schema, json, where);
-      case ToolFormat::Body::invoke:
-        return invoke_call(name, schema, json, where);
+      case ToolFormat::Body::tagged:
+        return tagged_call(name, schema, json, where);
+      case ToolFormat::Body::elements:
+        json.notation = grammar::Notation::elements;
+        json.whitespace = false;
+        json.mark = mark(format_.value_end);
+        return g_.sequence(
+            {g_.text(name), mark(format_.before_arguments), grammar::add_json_schema(g_, schema, json, where)});
       case ToolFormat::Body::gemma:
         json.notation = grammar::Notation::gemma;
         json.whitespace = false;
-        json.quote = mark(argument_end(format_));
+        json.mark = mark(format_.value_end);
         return g_.sequence({g_.text("call:" + name), grammar::add_json_schema(g_, schema, json, where)});
       case ToolFormat::Body::python: {
         json.notation = grammar::Notation::python;
@@ -165,62 +193,45 @@ class Builder {
   Id json_call(const std::string& name, Id arguments) {
     if (format_.messages) {
       const Id json = g_.sequence({mark("<|channel|>commentary "), g_.optional(mark("<|constrain|>")),
-                                   mark("json<|message|>"), arguments, g_.optional(mark(format_.end))});
+                                   mark("json<|message|>"), arguments, g_.optional(closing(format_.end))});
       const Id header = g_.sequence({mark("<|channel|>commentary to=functions."), g_.text(name),
-                                     mark(format_.before_arguments), arguments, g_.optional(mark(format_.end))});
+                                     mark(format_.before_arguments), arguments, g_.optional(closing(format_.end))});
       return g_.choice({header, g_.sequence({mark(" to=functions."), g_.text(name), json})});
     }
-    if (format_.arguments_key.empty())
-      return g_.sequence({mark(format_.before_name), g_.text(name), mark(format_.before_arguments), arguments,
+    if (format_.arguments_key.empty()) {
+      CharRanges of_ids = set("0123456789");
+      of_ids.add('a', 'z');
+      const Id id = format_.id_before_name ? g_.repeat(g_.chars(of_ids), 10, 10) : g_.sequence({});
+      return g_.sequence({id, mark(format_.before_name), g_.text(name), numbered(format_.before_arguments), arguments,
                           mark(format_.after_arguments)});
+    }
     const std::string head =
         fmt::format("{{\"{}\": {}, \"{}\": ", format_.name_key, Json(name).dump(), format_.arguments_key);
     return g_.sequence({g_.text(head), arguments, g_.text("}")});
   }
 
-  // Members one behind another; which values are bare text is the parser's decision.
-  grammar::MembersForm members_form(const Json& schema, std::string_view begin, std::string_view between) {
-    return {g_.text(begin), g_.text(between), g_.text(""), nullptr,
-            [&schema](std::string_view name) { return bare_text(schema, name).text; }};
-  }
-
-  Id parameters_call(const std::string& name, const Json& schema, const grammar::JsonOptions& json,
-                     const std::string& where) {
-    if (!format_.before_arguments.empty()) return json_call(name, grammar::add_json_schema(g_, schema, json, where));
-    grammar::MembersForm form = members_form(schema, "\n", "");
-    form.member = [&](Id key, Id value, bool) {
-      return g_.sequence({mark("<parameter="), key, g_.text(">"), g_.text(format_.around_value), value,
-                          g_.text(format_.around_value), mark("</parameter>"), g_.text("\n")});
-    };
-    return g_.sequence({g_.text(name), g_.text(">"), grammar::add_members(g_, schema, form, json, where)});
-  }
-
-  Id arg_keys_call(const std::string& name, const Json& schema, const grammar::JsonOptions& json,
-                   const std::string& where) {
-    grammar::MembersForm form = members_form(schema, "", "");
-    const Id line = g_.optional(g_.text("\n"));
-    form.member = [&](Id key, Id value, bool) {
-      return g_.sequence(
-          {line, mark("<arg_key>"), key, mark("</arg_key>"), line, mark("<arg_value>"), value, mark("</arg_value>")});
-    };
-    return g_.sequence({g_.text(name), grammar::add_members(g_, schema, form, json, where), line});
-  }
-
-  Id invoke_call(const std::string& name, const Json& schema, const grammar::JsonOptions& json,
+  // Arguments one behind another; which values are bare text is the parser's decision.
+  Id tagged_call(const std::string& name, const Json& schema, const grammar::JsonOptions& json,
                  const std::string& where) {
-    grammar::MembersForm form = members_form(schema, "\n", "");
-    const std::string_view end = argument_end(format_);
-    const std::string begin = "<" + std::string(end.substr(2, end.size() - 3)) + " name=\"";
-    form.member = [&, says_type = format_.says_type](Id key, Id value, bool text) {
-      const std::string_view type = !says_type ? "\">" : text ? "\" string=\"true\">" : "\" string=\"false\">";
-      return g_.sequence({mark(begin), key, g_.text(type), value, mark(end), g_.text("\n")});
+    const Id none = g_.sequence({}), line = this->line();
+    std::vector<Id> others;
+    for (std::string_view a : format_.other_attributes) others.push_back(mark(a));
+    const Id other = others.empty() ? none : g_.choice(others);
+    grammar::MembersForm form{none,
+                              none,
+                              none,
+                              nullptr,
+                              [&schema](std::string_view parameter) { return bare_text(schema, parameter).text; },
+                              format_.text_attribute.empty()};
+    form.member = [&](Id key, Id value, bool text) {
+      const Id around = g_.text(format_.around_value);
+      return g_.sequence({line, mark(format_.key_begin), key, mark(format_.key_end),
+                          text ? mark(format_.text_attribute) : other,
+                          format_.value_begin.starts_with('<') ? line : none, mark(format_.value_begin), around, value,
+                          around, mark(format_.value_end)});
     };
-    if (format_.says_type)
-      form.is_text = [&schema](std::string_view parameter) {
-        const BareText t = bare_text(schema, parameter);
-        return t.text && !t.null;
-      };
-    return g_.sequence({g_.text(name), g_.text("\">"), grammar::add_members(g_, schema, form, json, where)});
+    return g_.sequence(
+        {g_.text(name), numbered(format_.before_arguments), grammar::add_members(g_, schema, form, json, where), line});
   }
 
   // --- all calls ---
@@ -230,7 +241,9 @@ class Builder {
     for (size_t i = 0; i < tools_.size(); ++i) {
       if (options_.choice.kind == ToolChoice::Kind::named && function_of(tools_[i])["name"] != options_.choice.name)
         continue;
-      any.push_back(call(tools_[i], fmt::format("tools[{}].function.parameters#", i)));
+      const Id c = call(tools_[i], fmt::format("tools[{}].function.parameters#", i));
+      any.push_back(format_.list || format_.messages ? c
+                                                     : marked(c, function_of(tools_[i])["name"].get<std::string>()));
     }
     if (any.empty())
       fail(ErrorCode::invalid_argument, "tool_choice names '{}', which is no tool of the request",
@@ -238,31 +251,40 @@ class Builder {
     const Grammar::Rule rule = g_.add_rule("call");
     g_.define(rule, g_.choice(any));
     const Id one = g_.call(rule);
-    if (format_.messages) return one;
+    if (format_.single) return one;
     const uint64_t more = options_.parallel ? kMostCalls - 1 : 0;
-    const Id begin = format_.begin.empty() || format_.bare ? g_.sequence({}) : mark(format_.begin.front());
-    const Id end = mark(format_.end);
     if (format_.list)
-      return in_section(g_.sequence(
-          {begin, g_.text("["), one, g_.repeat(g_.sequence({g_.text(", "), one}), 0, more), g_.text("]"), end}));
-    // Line breaks are where the templates have them.
-    const Id line = g_.optional(g_.text("\n"));
-    const bool lines = !format_.arguments_key.empty() && !format_.bare;
-    Id marked = lines ? g_.sequence({begin, line, one, line, end}) : g_.sequence({begin, one, end});
-    if (format_.wrap)
-      marked = g_.sequence({g_.optional(g_.sequence({mark(format_.dropped[0]), line})), marked,
-                            g_.optional(g_.sequence({line, mark(format_.dropped[1])}))});
-    const Id between = format_.bare ? g_.text("; ") : line;
-    return in_section(g_.sequence({marked, g_.repeat(g_.sequence({between, marked}), 0, more)}));
+      return in_section(
+          g_.sequence({begin_mark(), g_.text("["), one, g_.repeat(g_.sequence({g_.text(", "), one}), 0, more),
+                       g_.text("]"), mark(format_.end)}));
+    const Id between = format_.bare        ? g_.text("; ")
+                       : format_.recipient ? mark(std::string(format_.think_end) + std::string(format_.after_think))
+                                           : line();
+    return in_section(g_.sequence({one, g_.repeat(g_.sequence({between, one}), 0, more)}));
   }
 
-  // Between the first two marks that are dropped, or the next two.
+  // Line breaks are where the templates have them.
+  Id line() { return format_.one_line ? g_.sequence({}) : g_.optional(g_.text("\n")); }
+  Id begin_mark() { return format_.begin.empty() || format_.bare ? g_.sequence({}) : mark(format_.begin.front()); }
+
+  // A call between its marks.
+  Id marked(Id call, const std::string& name) {
+    const bool lines = !format_.arguments_key.empty() && !format_.bare;
+    Id out = lines ? g_.sequence({begin_mark(), line(), call, line(), mark(format_.end)})
+                   : g_.sequence({begin_mark(), call, mark(format_.end)});
+    if (format_.each_call)
+      out = g_.sequence({g_.optional(g_.sequence({mark(format_.around_calls[0]), line()})), out,
+                         g_.optional(g_.sequence({line(), mark(format_.around_calls[1])}))});
+    if (format_.recipient) out = g_.sequence({mark(" to="), g_.text(name), mark("<|message|>"), out});
+    return out;
+  }
+
   Id in_section(Id calls) {
-    if (!format_.section) return calls;
-    const Id line = g_.optional(g_.text("\n"));
+    if (format_.each_call || format_.around_calls.empty()) return calls;
     std::vector<Id> ways;
-    for (size_t i = 0; i + 1 < format_.dropped.size(); i += 2)
-      ways.push_back(g_.sequence({mark(format_.dropped[i]), line, calls, line, mark(format_.dropped[i + 1])}));
+    for (size_t i = 0; i + 1 < format_.around_calls.size(); i += 2)
+      ways.push_back(
+          g_.sequence({mark(format_.around_calls[i]), line(), calls, line(), closing(format_.around_calls[i + 1])}));
     return g_.choice(ways);
   }
 

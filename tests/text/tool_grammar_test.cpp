@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "base/error.h"
@@ -25,7 +26,7 @@ const Json kTools = Json::parse(R"([
 // Strings and what is none, in every way that schemas say so.
 const Json kRich = Json::parse(R"([
   {"type": "function", "function": {"name": "edit", "parameters": {"type": "object",
-    "required": ["text", "mode", "maybe", "colour", "either", "count", "lines"],
+    "required": ["text", "mode", "maybe", "colour", "either", "count", "level", "lines"],
     "properties": {
       "text": {"type": "string"},
       "mode": {"enum": ["<a>", "b\n", "</parameter>"]},
@@ -33,6 +34,7 @@ const Json kRich = Json::parse(R"([
       "colour": {"$ref": "#/$defs/colour"},
       "either": {"type": ["string", "integer"], "maxLength": 2},
       "count": {"type": "number", "minimum": -2, "maximum": 3},
+      "level": {"enum": ["1", 2, true, "high", "false"]},
       "lines": {"type": "array", "maxItems": 2, "items": {"type": "string", "maxLength": 3}},
       "where": {"type": "object", "properties": {"x": {"type": "boolean"}, "a b": {"type": "null"}},
                 "required": ["x", "a b"], "additionalProperties": false}},
@@ -109,13 +111,15 @@ void check_rich(const Json& a) {
   EXPECT_TRUE(a["maybe"].is_null() || a["maybe"].is_string()) << a;
   EXPECT_TRUE(a["colour"] == "red" || a["colour"] == "blue") << a;
   EXPECT_TRUE(a["either"].is_string() || a["either"].is_number_integer()) << a;
+  const Json levels = {"1", 2, true, "high", "false"};
+  EXPECT_TRUE(std::find(levels.begin(), levels.end(), a["level"]) != levels.end()) << a;
   EXPECT_TRUE(a["count"].is_number() && a["count"] >= -2 && a["count"] <= 3) << a;
   EXPECT_TRUE(a["lines"].is_array() && a["lines"].size() <= 2) << a;
   for (const Json& line : a["lines"]) EXPECT_TRUE(line.is_string()) << a;
   EXPECT_TRUE(!a.contains("where") ||
               (a["where"]["x"].is_boolean() && a["where"]["a b"].is_null() && a["where"].size() == 2))
       << a;
-  EXPECT_EQ(a.size(), a.contains("where") ? 8u : 7u) << a;
+  EXPECT_EQ(a.size(), a.contains("where") ? 9u : 8u) << a;
 }
 
 // As a server does that holds the model to the grammar.

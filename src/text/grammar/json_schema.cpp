@@ -63,24 +63,32 @@ class SchemaBuilder {
     return *space_;
   }
   Id colon() { return options_.whitespace ? g_.sequence({g_.text(":"), g_.optional(g_.text(" "))}) : g_.text(":"); }
-  Id comma() { return g_.sequence({g_.text(","), space()}); }
+  Id comma() { return g_.sequence({bracket(","), space()}); }
   bool gemma() const { return options_.notation == Notation::gemma; }
-  Written written() const { return gemma() ? Written::plain : Written::json; }
+  bool elements() const { return options_.notation == Notation::elements; }
+  bool plain() const { return gemma() || elements(); }
+  Written written() const { return plain() ? Written::plain : Written::json; }
   // What stands between the quotes.
   std::string spelled(const Json& text) const {
-    if (gemma()) return text.get<std::string>();
+    if (plain()) return text.get<std::string>();
     std::string out = text.dump();
     return out.substr(1, out.size() - 2);
   }
   Id quoted(const Dfa& text) {
-    if (gemma()) return g_.sequence({options_.quote, g_.terminal(text), options_.quote});
-    return g_.terminal(enclose(text, '"', '"'));
+    if (gemma()) return g_.sequence({options_.mark, g_.terminal(text), options_.mark});
+    return g_.terminal(elements() ? text : enclose(text, '"', '"'));
   }
+  // What begins or ends a list or an object, or stands between two of its parts: nothing in elements.
+  Id bracket(std::string_view text) { return g_.text(elements() ? "" : text); }
+  Id element(Id name, Id value) {
+    return g_.sequence(
+        {options_.mark, g_.text("<"), name, g_.text(">"), value, options_.mark, g_.text("</"), name, g_.text(">")});
+  }
+  Id item(Id value) { return elements() ? element(g_.text("item"), value) : value; }
+  Id member_of(Id key, Id value) { return elements() ? element(key, value) : g_.sequence({key, colon(), value}); }
   Id key(const std::string& name) {
-    const Id k = !gemma()        ? g_.text(Json(name).dump())
-                 : is_bare(name) ? g_.text(name)
-                                 : g_.sequence({options_.quote, g_.text(name), options_.quote});
-    return g_.sequence({k, colon()});
+    if (!plain()) return g_.text(Json(name).dump());
+    return elements() || is_bare(name) ? g_.text(name) : g_.sequence({options_.mark, g_.text(name), options_.mark});
   }
   static bool letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
   // A name that stands without quotes.
@@ -94,6 +102,8 @@ class SchemaBuilder {
     const RegularLimits limits{.dfa_states = kMostStates};
     return search ? regular_search(g_, id, spelling, limits, meter_) : regular(g_, id, spelling, limits, meter_);
   }
+  // Keys that are not declared, where they stand without quotes.
+  Dfa bare_names() { return content(add_regex(g_, "[A-Za-z_][A-Za-z0-9_]*"), Written::plain, false); }
   Dfa any_content() { return permitted(content(g_.repeat(g_.chars(CharRanges::all()), 0), written(), false)); }
   Dfa both(const Dfa& a, const Dfa& b) { return combine(a, b, Combine::both, kMostStates, meter_); }
   Dfa without(const Dfa& a, const Dfa& b) { return combine(a, b, Combine::first_only, kMostStates, meter_); }
@@ -167,11 +177,11 @@ class SchemaBuilder {
     if (any_) return g_.call(*any_);
     any_ = g_.add_rule("JSON value");
     any_object_ = g_.add_rule("JSON object");
-    Id str = quoted(free_text(0, ~uint64_t{0}, gemma() ? Written::plain : Written::json_free));
+    Id str = quoted(free_text(0, ~uint64_t{0}, plain() ? Written::plain : Written::json_free));
     Id v = g_.call(*any_);
-    Id member = g_.sequence({str, colon(), v});
+    Id member = member_of(elements() ? g_.terminal(bare_names()) : str, v);
     g_.define(*any_object_, list("{", member, "}", 0, kUnbounded));
-    g_.define(*any_, g_.choice({g_.call(*any_object_), list("[", v, "]", 0, kUnbounded), str,
+    g_.define(*any_, g_.choice({g_.call(*any_object_), list("[", item(v), "]", 0, kUnbounded), str,
                                 g_.terminal(reals({}, meter_)), word(true), word(false), word(nullptr)}));
     return v;
   }
@@ -182,11 +192,11 @@ class SchemaBuilder {
   }
 
   // open, between min and max items, close.
-  Id list(std::string_view open, Id item, std::string_view close, uint64_t min, uint64_t max) {
-    Id begin = g_.sequence({g_.text(open), space()}), end = g_.sequence({space(), g_.text(close)});
-    Id more = g_.repeat(g_.sequence({comma(), item}), min > 0 ? min - 1 : 0,
+  Id list(std::string_view open, Id part, std::string_view close, uint64_t min, uint64_t max) {
+    Id begin = g_.sequence({bracket(open), space()}), end = g_.sequence({space(), bracket(close)});
+    Id more = g_.repeat(g_.sequence({comma(), part}), min > 0 ? min - 1 : 0,
                         max == kUnbounded ? max : max - std::min<uint64_t>(max, 1));
-    Id some = max == 0 ? g_.text("") : g_.sequence({item, more});
+    Id some = max == 0 ? g_.text("") : g_.sequence({part, more});
     if (min == 0) some = g_.optional(some);
     return g_.sequence({begin, some, end});
   }
@@ -240,9 +250,24 @@ class SchemaBuilder {
     if (types & kObject) ways.push_back(object(m));
     if (types & kArray) ways.push_back(array(m));
     for (uint32_t type : {kString, kNumber, kInteger, kBoolean, kNull})
-      if ((types & type) && !(type == kInteger && (types & kNumber))) ways.push_back(scalar_terminal(m, type));
+      if ((types & type) && !(type == kInteger && (types & kNumber)))
+        ways.push_back(type == kString && elements() && (types & ~(kString | kNull)) ? quoted(told_apart(m))
+                                                                                     : scalar_terminal(m, type));
     return g_.choice(ways);
   }
+
+  // Texts that elements hold as values of other kinds, if the schema takes those.
+  Dfa other_kinds() {
+    constexpr std::string_view kOther = R"(\s*([-0-9{\["].*|true|false|True|False|null|None)?\s*)";
+    return content(add_regex(g_, kOther), Written::plain, false);
+  }
+  Dfa told_apart(const MergedSchema& m) {
+    return at(m.pointer, [&] {
+      Dfa texts = string(m, Written::plain);
+      return texts.counted() ? texts : without(texts, other_kinds());  // counting automata cannot be combined
+    });
+  }
+  bool reads_otherwise(const Json& v) { return v.is_string() && other_kinds().matches(v.get<std::string>()); }
 
   // Schemas repeat themselves: what asks for the same is made once.
   Id scalar_terminal(const MergedSchema& m, uint32_t type) {
@@ -327,6 +352,8 @@ class SchemaBuilder {
 
   Id values(const MergedSchema& m) {
     const bool structured = (m.implied & (kObject | kArray)) != 0;
+    const bool mixed = elements() && std::any_of(m.values->begin(), m.values->end(),
+                                                 [](const Json& v) { return !v.is_string() && !v.is_null(); });
     std::vector<Id> ways;
     for (const Json& v : *m.values) {
       uint32_t type = type_of(v);
@@ -335,9 +362,9 @@ class SchemaBuilder {
         unsupported(m.pointer, "enum or const of objects or arrays together with other keywords");
       if ((type & m.implied & kString) && !matches_string(m, v)) continue;
       if ((type & m.implied & kNumber) && !in_range(m.range, v)) continue;
-      if (!holds_mark(v)) ways.push_back(literal(v));
+      if (!holds_mark(v) && !(mixed && reads_otherwise(v))) ways.push_back(literal(v));
     }
-    return gemma() ? g_.choice(std::move(ways)) : g_.terminal(one_of(std::move(ways)));
+    return plain() ? g_.choice(std::move(ways)) : g_.terminal(one_of(std::move(ways)));
   }
   // Texts as one automaton, however many they are.
   Dfa one_of(std::vector<Id> texts) {
@@ -362,23 +389,23 @@ class SchemaBuilder {
   // A constant, written as this schema's other values are.
   Id literal(const Json& v) {
     if (v.is_string()) {
-      if (gemma()) return g_.sequence({options_.quote, g_.text(v.get<std::string>()), options_.quote});
+      if (elements()) return g_.text(v.get<std::string>());
+      if (gemma()) return g_.sequence({options_.mark, g_.text(v.get<std::string>()), options_.mark});
       return g_.text(v.dump());
     }
     if (v.is_null() || v.is_boolean()) return word(v);
     if (!v.is_structured()) return g_.text(v.dump());
-    std::vector<Id> parts{g_.text(v.is_array() ? "[" : "{")};
-    for (const auto& [k, item] : v.items()) {
-      if (parts.size() > 1) parts.push_back(g_.text(options_.whitespace ? ", " : ","));
-      if (v.is_object()) {
-        if (gemma())
-          parts.push_back(key(k));
-        else
-          parts.push_back(g_.text(Json(k).dump() + (options_.whitespace ? ": " : ":")));
-      }
-      parts.push_back(literal(item));
+    std::vector<Id> parts{bracket(v.is_array() ? "[" : "{")};
+    for (const auto& [k, part] : v.items()) {
+      if (parts.size() > 1) parts.push_back(bracket(options_.whitespace ? ", " : ","));
+      if (elements())
+        parts.push_back(v.is_object() ? element(key(k), literal(part)) : item(literal(part)));
+      else if (v.is_object())
+        parts.insert(parts.end(), {key(k), g_.text(options_.whitespace ? ": " : ":"), literal(part)});
+      else
+        parts.push_back(literal(part));
     }
-    parts.push_back(g_.text(v.is_array() ? "]" : "}"));
+    parts.push_back(bracket(v.is_array() ? "]" : "}"));
     return g_.sequence(std::move(parts));
   }
 
@@ -458,13 +485,13 @@ class SchemaBuilder {
     std::vector<Id> declared;
     for (const std::string& name : names) declared.push_back(g_.text(spelled(Json(name))));
     rest = combine(rest, one_of(std::move(declared)), Combine::first_only, kMostListedStates, meter_);
-    if (form) rest = both(rest, content(add_regex(g_, "[A-Za-z_][A-Za-z0-9_]*"), Written::plain, false));
+    if (form || elements()) rest = both(rest, bare_names());
     auto pair = [&](const Dfa& keys, const std::vector<SchemaAt>& schemas) {
       if (keys.empty()) return;
       for (const SchemaAt& s : schemas)
         if (s.schema->is_boolean() && !s.schema->get<bool>()) return;
       Id v = value_of(schemas);
-      ways.push_back(form ? form->member(g_.terminal(keys), v, false) : g_.sequence({quoted(keys), colon(), v}));
+      ways.push_back(form ? form->member(g_.terminal(keys), v, false) : member_of(quoted(keys), v));
     };
     if (patterns) {
       if (m.objects.size() > 1) unsupported(m.pointer, "patternProperties merged with other objects");
@@ -510,7 +537,9 @@ class SchemaBuilder {
           });
       if (forbidden && required) return g_.choice({});
       if (forbidden) continue;
-      properties.push_back({name, form ? member(m, *form, name, schemas) : pair(name, schemas), required});
+      if (form ? !is_bare(name) : elements() && name.find_first_of("<>/") != std::string::npos)
+        unsupported(pointer_to(pointer_to(m.pointer, "properties"), name), "calls in this form cannot have this name");
+      properties.push_back({name, form ? member(*form, name, schemas) : pair(name, schemas), required});
       needed += required;
     }
     std::vector<Id> ways = undeclared(m, names, form);
@@ -531,12 +560,12 @@ class SchemaBuilder {
     if (least > most || (some && most == 0 && properties.empty())) return g_.choice({});
     const Id other = g_.choice(ways);
     if (form) return members(properties, other, least, most, some, form->begin, form->between, form->end);
-    return members(properties, other, least, most, some, g_.sequence({g_.text("{"), space()}), comma(),
-                   g_.sequence({space(), g_.text("}")}));
+    return members(properties, other, least, most, some, g_.sequence({bracket("{"), space()}), comma(),
+                   g_.sequence({space(), bracket("}")}));
   }
   Id value_of(const std::vector<SchemaAt>& schemas) { return schemas.empty() ? any_value() : value(schemas); }
   Id pair(const std::string& name, const std::vector<SchemaAt>& schemas) {
-    return g_.sequence({key(name), value_of(schemas)});
+    return member_of(key(name), value_of(schemas));
   }
 
   // --- members in a form of their own ---
@@ -548,35 +577,33 @@ class SchemaBuilder {
     if (m.groups.empty()) return object(m, &form);
     return each_way(m, [&](const MergedSchema& one) { return arguments(one, form); });
   }
-  Id member(const MergedSchema& around, const MembersForm& form, const std::string& name,
-            const std::vector<SchemaAt>& schemas) {
-    if (!is_bare(name))
-      unsupported(pointer_to(pointer_to(around.pointer, "properties"), name),
-                  "calls in this form cannot have this name");
+  Id member(const MembersForm& form, const std::string& name, const std::vector<SchemaAt>& schemas) {
     if (schemas.empty() || !form.is_text || !form.is_text(name))
       return form.member(g_.text(name), value_of(schemas), false);
     MergedSchema m;
     m.pointer = schemas[0].pointer;
     for (const SchemaAt& s : schemas) document_.merge_into(m, s);
-    return form.member(g_.text(name), bare_text(m), true);
+    if (form.null_is_text) return form.member(g_.text(name), bare_text(m, true, true), true);
+    return g_.choice({form.member(g_.text(name), bare_text(m, true, false), true),
+                      form.member(g_.text(name), bare_text(m, false, true), false)});
   }
   // The strings of a schema without quotes, and null as a word.
-  Id bare_text(const MergedSchema& m) {
+  Id bare_text(const MergedSchema& m, bool strings, bool nulls) {
     if (m.impossible) return g_.choice({});
-    if (!m.groups.empty()) return each_way(m, [&](const MergedSchema& one) { return bare_text(one); });
+    if (!m.groups.empty()) return each_way(m, [&](const MergedSchema& one) { return bare_text(one, strings, nulls); });
     std::vector<Id> ways;
     auto may_be = [&](uint32_t type) { return !m.typed || (m.types & type); };
     if (m.values) {
       const Dfa all = string(m, Written::plain);
       for (const Json& v : *m.values) {
-        if (v.is_string() && may_be(kString) && !holds_mark(v) && all.matches(v.get<std::string>()))
+        if (strings && v.is_string() && may_be(kString) && !holds_mark(v) && all.matches(v.get<std::string>()))
           ways.push_back(g_.text(v.get<std::string>()));
-        if (v.is_null() && may_be(kNull)) ways.push_back(g_.text("null"));
+        if (nulls && v.is_null() && may_be(kNull)) ways.push_back(g_.text("null"));
       }
       return g_.choice(std::move(ways));
     }
-    if (may_be(kString)) ways.push_back(g_.terminal(string(m, Written::plain)));
-    if (m.typed && may_be(kNull)) ways.push_back(g_.text("null"));
+    if (strings && may_be(kString)) ways.push_back(g_.terminal(string(m, Written::plain)));
+    if (nulls && m.typed && may_be(kNull)) ways.push_back(g_.text("null"));
     return g_.choice(std::move(ways));
   }
 
@@ -617,7 +644,7 @@ class SchemaBuilder {
 
   // --- arrays ---
 
-  std::vector<SchemaAt> element(const MergedSchema& m, size_t i) {
+  std::vector<SchemaAt> element_of(const MergedSchema& m, size_t i) {
     std::vector<SchemaAt> out;
     for (const auto& f : m.arrays) {
       if (i < f.prefix.size())
@@ -633,26 +660,26 @@ class SchemaBuilder {
     size_t fixed = 0;
     for (const auto& f : m.arrays) fixed = std::max(fixed, f.prefix.size());
     if (m.unique && m.max_items > 1) return unique_array(m, fixed);
-    std::vector<SchemaAt> behind = element(m, fixed);
+    std::vector<SchemaAt> behind = element_of(m, fixed);
     uint64_t most = m.max_items == ~uint64_t{0} ? kUnbounded : m.max_items;
     if (fixed > 0 && behind.empty()) most = std::min<uint64_t>(most, std::max<uint64_t>(fixed, m.min_items));
     for (const SchemaAt& s : behind)
       if (s.schema->is_boolean() && !s.schema->get<bool>()) most = std::min<uint64_t>(most, fixed);
     if (most < m.min_items) return g_.choice({});
-    if (fixed == 0) return list("[", most == 0 ? g_.text("") : value_of(behind), "]", m.min_items, most);
+    if (fixed == 0) return list("[", most == 0 ? g_.text("") : item(value_of(behind)), "]", m.min_items, most);
     Id tail = most > fixed
-                  ? g_.repeat(g_.sequence({comma(), value_of(behind)}), m.min_items > fixed ? m.min_items - fixed : 0,
-                              most == kUnbounded ? most : most - fixed)
+                  ? g_.repeat(g_.sequence({comma(), item(value_of(behind))}),
+                              m.min_items > fixed ? m.min_items - fixed : 0, most == kUnbounded ? most : most - fixed)
                   : g_.text("");
     Id all = tail;
     for (size_t i = std::min<uint64_t>(fixed, most); i-- > 0;) {
-      std::vector<Id> parts{value_of(element(m, i)), i + 1 == most ? g_.text("") : all};
+      std::vector<Id> parts{item(value_of(element_of(m, i))), i + 1 == most ? g_.text("") : all};
       if (i > 0) parts.insert(parts.begin(), comma());
       all = g_.sequence(parts);
       if (i >= m.min_items) all = g_.optional(all);
     }
     if (most == 0) all = g_.text("");
-    return g_.sequence({g_.text("["), space(), all, space(), g_.text("]")});
+    return g_.sequence({bracket("["), space(), all, space(), bracket("]")});
   }
 
   // Every order of every subset of a few values: a rule per set of values that are used.
@@ -662,7 +689,7 @@ class SchemaBuilder {
     if (fixed == 0 && !m.arrays.empty()) {
       MergedSchema one;
       one.pointer = m.pointer;
-      for (const SchemaAt& s : element(m, 0)) document_.merge_into(one, s);
+      for (const SchemaAt& s : element_of(m, 0)) document_.merge_into(one, s);
       if (one.values && one.groups.empty() && one.implied == 0)
         for (const Json& v : *one.values) {
           if (one.typed && !(one.types & type_of(v))) continue;
@@ -681,11 +708,11 @@ class SchemaBuilder {
       if (n < m.max_items)
         for (size_t i = 0; i < values.size(); ++i)
           if (!(set >> i & 1))
-            ways.push_back(
-                g_.sequence({n > 0 ? comma() : g_.text(""), literal(values[i]), g_.call(used[set | size_t{1} << i])}));
+            ways.push_back(g_.sequence(
+                {n > 0 ? comma() : g_.text(""), item(literal(values[i])), g_.call(used[set | size_t{1} << i])}));
       g_.define(used[set], g_.choice(ways));
     }
-    return g_.sequence({g_.text("["), space(), g_.call(used[0]), space(), g_.text("]")});
+    return g_.sequence({bracket("["), space(), g_.call(used[0]), space(), bracket("]")});
   }
 
   // --- oneOf ---

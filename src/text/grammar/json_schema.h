@@ -18,15 +18,16 @@
 
 namespace tenon::text::grammar {
 
-// python: True, False and None. gemma: strings as they are, between marks; keys without them.
-enum class Notation { json, python, gemma };
+// python: True, False and None. gemma: strings as they are, between marks; keys without them. elements: M<KEY>value
+// M</KEY> for members, M<item> for items, M a mark; values that are neither stand as they are, strings without quotes.
+enum class Notation { json, python, gemma, elements };
 
 struct JsonOptions {
   // False: nothing between tokens. True: a space, or a line break and up to 16 blanks.
   bool whitespace = true;
   Notation notation = Notation::json;
-  Grammar::Id quote = Grammar::kUndefined;  // gemma's mark around strings
-  std::vector<std::string_view> never;      // texts that no string may hold: marks that end what is around it
+  Grammar::Id mark = Grammar::kUndefined;  // gemma's around strings, that of elements
+  std::vector<std::string_view> never;     // texts that no string may hold: marks that end what is around it
 };
 
 // Throws Error{invalid_argument|unsupported} with the JSON pointer.
@@ -43,6 +44,7 @@ struct MembersForm {
   // `text`: the value is bare text.
   std::function<Grammar::Id(Grammar::Id name, Grammar::Id value, bool text)> member;
   std::function<bool(std::string_view name)> is_text;  // none: no value is
+  bool null_is_text = true;  // where a bare text may be null, that word is one; else a value of its own
 };
 Grammar::Id add_members(Grammar& grammar, const Json& schema, const MembersForm& form, const JsonOptions& options,
                         std::string_view where);
