@@ -5,6 +5,8 @@
 
 #include "backend/step.h"
 #include "graph/graph.h"
+#include "tensor/matrix_reader.h"
+#include "tensor/quant.h"
 
 namespace tenon::backend {
 
@@ -12,13 +14,21 @@ namespace tenon::backend {
 struct Operand {
   DType dtype = DType::f32;
   std::byte* data = nullptr;
-  const std::byte* panels = nullptr;  // a packed weight; data may then be dropped pages
-  int64_t rows = 0, features = 0;     // features: elements per row
-  int64_t last = 0;                   // size of the last dimension
+  const std::byte* panels = nullptr;     // a packed weight; data may then be dropped pages
+  int64_t rows = 0, features = 0;        // features: elements per row
+  int64_t last = 0;                      // size of the last dimension
+  const MatrixReader* reader = nullptr;  // of a weight without data that only this can read
 
   float* f32() const { return reinterpret_cast<float*>(data); }
   const int32_t* i32() const { return reinterpret_cast<const int32_t*>(data); }
 };
+
+// A row of a weight that is a matrix, as f32.
+inline void read_row(const Operand& m, int64_t row, float* out) noexcept {
+  if (m.reader) return m.reader->read(row, 0, m.last, out);
+  const DTypeInfo& type = info(m.dtype);
+  decode(m.dtype, m.data + row * (m.last / type.block * type.bytes), out, m.last);
+}
 
 struct KernelArgs {
   std::span<const Operand> inputs;

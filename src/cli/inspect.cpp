@@ -67,7 +67,10 @@ Json model_facts(const models::Model& m) {
   int64_t parameters = m.parameters();
   uint64_t held = 0;
   for (const graph::Node& n : m.build(false).nodes)
-    if (auto w = graph::as<graph::Weight>(n.op)) held += m.source().locate(w->name)->bytes;
+    if (auto w = graph::as<graph::Weight>(n.op)) {
+      const formats::PackedWeight* packed = m.source().packed(w->name);
+      held += packed ? packed->bytes() : m.source().locate(w->name)->bytes;
+    }
   auto n = static_cast<uint64_t>(parameters);
   return {{"architecture", m.config().string("model_type")},
           {"family", m.family().name},

@@ -13,23 +13,21 @@ using formats::Checkpoint;
 using formats::TensorInfo;
 using graph::TensorType;
 
-CheckpointSource::CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
+CheckpointSource::CheckpointSource(const Checkpoint& checkpoint, const Config& config)
+    : checkpoint_(checkpoint), packed_(checkpoint, config) {
   if (const formats::Gguf* g = checkpoint.gguf()) architecture_ = g->string("general.architecture").value_or("");
 }
 
-const TensorInfo* CheckpointSource::locate(std::string_view name) const {
-  if (checkpoint_.gguf()) {
-    auto gguf = formats::gguf_name(architecture_, name);
-    return gguf ? checkpoint_.find(*gguf) : nullptr;
-  }
-  if (const TensorInfo* t = checkpoint_.find(name)) return t;
-  for (std::string_view prefix : {"transformer.", "model."})
-    if (name.starts_with(prefix))
-      if (const TensorInfo* t = checkpoint_.find(name.substr(prefix.size()))) return t;
-  return nullptr;
-}
-
 namespace {
+
+// What `find` has for a name or for the name without the bare model's prefix.
+template <class Find>
+auto by_either_name(std::string_view name, Find&& find) {
+  auto found = find(name);
+  for (std::string_view prefix : {"transformer.", "model."})
+    if (!found && name.starts_with(prefix)) found = find(name.substr(prefix.size()));
+  return found;
+}
 
 TensorType type_of(const TensorInfo& t) {
   TensorType type{t.dtype, {}};
@@ -37,15 +35,31 @@ TensorType type_of(const TensorInfo& t) {
   return type;
 }
 
+TensorType type_of(const formats::PackedWeight& w) { return {w.held, {w.out, w.in}}; }
+
 }  // namespace
 
+const TensorInfo* CheckpointSource::locate(std::string_view name) const {
+  if (checkpoint_.gguf()) {
+    auto gguf = formats::gguf_name(architecture_, name);
+    return gguf ? checkpoint_.find(*gguf) : nullptr;
+  }
+  return by_either_name(name, [&](std::string_view n) { return checkpoint_.find(n); });
+}
+
+const formats::PackedWeight* CheckpointSource::packed(std::string_view name) const {
+  return by_either_name(name, [&](std::string_view n) { return packed_.find(n); });
+}
+
 std::optional<TensorType> CheckpointSource::find(std::string_view name) const {
+  if (const formats::PackedWeight* w = packed(name)) return type_of(*w);
   const TensorInfo* t = locate(name);
   if (!t) return std::nullopt;
   return type_of(*t);
 }
 
 TensorType CheckpointSource::require(std::string_view name) const {
+  if (const formats::PackedWeight* w = packed(name)) return type_of(*w);
   const TensorInfo* t = locate(name);
   if (!t) {
     std::string stored = std::string(name);
@@ -59,6 +73,7 @@ TensorType CheckpointSource::require(std::string_view name) const {
 }
 
 std::vector<float> CheckpointSource::values(std::string_view name) const {
+  if (packed(name)) fail(ErrorCode::unsupported, "{} is quantised, a table cannot be", printable(name));
   require(name);
   const TensorInfo& t = *locate(name);
   if (t.elements() > 1 << 20)
@@ -84,7 +99,7 @@ Model::Model(std::filesystem::path path, Checkpoint checkpoint, Config config)
       checkpoint_(std::move(checkpoint)),
       config_(std::move(config)),
       family_(&family_of(config_)) {
-  source_ = std::make_unique<CheckpointSource>(checkpoint_);
+  source_ = std::make_unique<CheckpointSource>(checkpoint_, config_);
 }
 
 std::shared_ptr<const Model> Model::open(const std::filesystem::path& path, std::span<const AdapterFile> adapters) {

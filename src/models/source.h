@@ -6,6 +6,7 @@
 #include <string>
 
 #include "formats/checkpoint.h"
+#include "formats/packed_weights.h"
 #include "models/adapters.h"
 #include "models/family.h"
 
@@ -13,7 +14,7 @@ namespace tenon::models {
 
 class CheckpointSource final : public graph::WeightSource {
  public:
-  explicit CheckpointSource(const formats::Checkpoint& checkpoint);
+  CheckpointSource(const formats::Checkpoint& checkpoint, const Config& config);
 
   std::optional<graph::TensorType> find(std::string_view name) const override;
   graph::TensorType require(std::string_view name) const override;
@@ -22,9 +23,12 @@ class CheckpointSource final : public graph::WeightSource {
   // The stored tensor behind a Hugging Face name; null when there is none. Checkpoints saved from the bare model leave
   // out its prefix ("transformer.", "model."): both spellings are found.
   const formats::TensorInfo* locate(std::string_view name) const;
+  // A matrix that is stored in several tensors, by its Hugging Face name; it goes before locate()'s.
+  const formats::PackedWeight* packed(std::string_view name) const;
 
  private:
   const formats::Checkpoint& checkpoint_;
+  formats::PackedWeights packed_;
   std::string architecture_;  // GGUF only
 };
 

@@ -126,10 +126,13 @@ void Engine::place_weights() {
         break;
       }
       case WeightPlan::Kind::mapped:
-      case WeightPlan::Kind::panels:
-        executor_->set_weight(w.node,
-                              weight_operand(g.nodes[w.node], w.dtype, mapped_bytes(model_->checkpoint(), *w.tensor)));
+      case WeightPlan::Kind::panels: {
+        Operand o = weight_operand(g.nodes[w.node], w.dtype,
+                                   w.packed ? nullptr : mapped_bytes(model_->checkpoint(), *w.tensor));
+        o.reader = w.packed;
+        executor_->set_weight(w.node, o);
         break;
+      }
     }
   }
   // Prefaulting implies packing at load: later it would touch memory that was promised to be resident.
@@ -138,6 +141,12 @@ void Engine::place_weights() {
 
 void Engine::place_vector(const WeightPlan& w) {
   std::byte* memory = weight_memory_[static_cast<size_t>(&w - layout_.weights.data())];
+  if (w.packed) {
+    for (int64_t r = 0; r < w.packed->out; ++r)
+      w.packed->read(r, 0, w.packed->in, reinterpret_cast<float*>(memory) + r * w.packed->in);
+    executor_->set_weight(w.node, weight_operand(executor_->graph().nodes[w.node], DType::f32, memory));
+    return;
+  }
   const formats::TensorInfo& t = *w.tensor;
   if (t.strides.empty()) {
     decode(t.dtype, model_->checkpoint().bytes(t).data(), reinterpret_cast<float*>(memory), t.elements());
@@ -149,9 +158,39 @@ void Engine::place_vector(const WeightPlan& w) {
   executor_->set_weight(w.node, weight_operand(executor_->graph().nodes[w.node], DType::f32, memory));
 }
 
+// Row by row, so that no second copy of the matrix exists.
+void Engine::place_packed(const WeightPlan& w, std::byte* memory) {
+  const formats::PackedWeight& p = *w.packed;
+  const auto row_bytes = static_cast<int64_t>(bytes_for(w.dtype, p.in, "weight"));
+  constexpr int64_t kRows = formats::PackedWeight::kRowsAtATime, kPiece = 4096;  // a multiple of every block
+  threads_->parallel_for((p.out + kRows - 1) / kRows, 1, [&](int64_t begin, int64_t end, int) {
+    float values[kPiece];
+    for (int64_t row = begin * kRows; row < std::min(end * kRows, p.out); row += kRows) {
+      const int64_t rows = std::min(kRows, p.out - row);
+      if (w.dtype == p.held && p.held != DType::f32) {
+        p.hold(row, rows, memory + row * row_bytes);
+        continue;
+      }
+      for (int64_t r = row; r < row + rows; ++r)
+        for (int64_t k = 0; k < p.in; k += kPiece) {
+          const int64_t n = std::min(kPiece, p.in - k);
+          p.read(r, k, n, values);
+          encode(w.dtype, values, memory + r * row_bytes + static_cast<int64_t>(bytes_for(w.dtype, k, "weight")), n);
+        }
+    }
+  });
+  for (const formats::TensorInfo* t : p.parts)
+    model_->checkpoint().files()[t->file]->drop(model_->checkpoint().bytes(*t));
+}
+
 // Row by row through f32, so that no second copy of the tensor exists.
 void Engine::place_converted(const WeightPlan& w) {
   std::byte* memory = weight_memory_[static_cast<size_t>(&w - layout_.weights.data())];
+  if (w.packed) {
+    place_packed(w, memory);
+    executor_->set_weight(w.node, weight_operand(executor_->graph().nodes[w.node], w.dtype, memory));
+    return;
+  }
   const formats::TensorInfo& t = *w.tensor;
   const formats::Checkpoint& c = model_->checkpoint();
   if (!t.strides.empty()) {

@@ -121,8 +121,9 @@ struct Planner {
       WeightPlan p;
       p.node = i;
       const int64_t n = graph::elements(graph.nodes[i].type, {});
-      p.tensor = model.source().locate(w->name);
-      if (p.tensor) p.dtype = p.tensor->dtype;
+      p.packed = model.source().packed(w->name);
+      if (!p.packed) p.tensor = model.source().locate(w->name);
+      if (p.packed || p.tensor) p.dtype = p.packed ? p.packed->held : p.tensor->dtype;
       if (model.adapted().has(w->name)) {
         p.kind = WeightPlan::Kind::adapters;
         p.bytes = bytes_for(DType::f32, n, w->name);
@@ -130,9 +131,12 @@ struct Planner {
         p.kind = WeightPlan::Kind::vector_f32;
         p.dtype = DType::f32;
         p.bytes = bytes_for(DType::f32, n, w->name);
-      } else if (DType wanted = load_dtype(i, p.dtype); wanted != p.dtype || !p.tensor->strides.empty()) {
+      } else if (DType wanted = load_dtype(i, p.dtype); p.packed && wanted == DType::f32 && !options.weights) {
+        memory.mapped += p.packed->bytes();  // no block type holds it: it is read where it lies
+      } else if (p.packed || wanted != p.dtype || !p.tensor->strides.empty()) {
         p.kind = WeightPlan::Kind::converted;
         p.dtype = wanted;
+        largest_packed = std::max(largest_packed, p.packed ? p.packed->bytes() : p.tensor->bytes);
         p.bytes = bytes_for(p.dtype, n, w->name);
       } else if (options.pack != Pack::off && device.panel_bytes(graph, i) > 0) {
         p.kind = WeightPlan::Kind::panels;

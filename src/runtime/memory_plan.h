@@ -31,7 +31,8 @@ struct MemoryPlan {
 struct WeightPlan {
   enum class Kind { mapped, vector_f32, converted, panels, adapters };
   size_t node = 0;
-  const formats::TensorInfo* tensor = nullptr;  // null: adapters'
+  const formats::TensorInfo* tensor = nullptr;  // null: adapters' or packed
+  const formats::PackedWeight* packed = nullptr;
   Kind kind = Kind::mapped;
   DType dtype = DType::f32;  // as held
   uint64_t bytes = 0;        // anonymous bytes

@@ -55,6 +55,11 @@ constexpr DTypeInfo kDTypes[] = {
     {DType::nvfp4, "NVFP4", 64, 36},
     {DType::q1_0, "Q1_0", 128, 18},
     {DType::q2_0, "Q2_0", 64, 18},
+    {DType::int4_32, "INT4_32", 32, 20},
+    {DType::int4_128, "INT4_128", 128, 68},
+    {DType::int8_32, "INT8_32", 32, 36},
+    {DType::affine4_32, "AFFINE4_32", 32, 20},
+    {DType::affine8_32, "AFFINE8_32", 32, 36},
 };
 
 constexpr bool table_is_in_enum_order() {

@@ -61,6 +61,12 @@ enum class DType : uint8_t {
   nvfp4,
   q1_0,
   q2_0,
+  // groups of integers as safetensors checkpoints have them (tensor/quant/groups.h), interleaved
+  int4_32,
+  int4_128,
+  int8_32,
+  affine4_32,
+  affine8_32,
 };
 
 struct DTypeInfo {

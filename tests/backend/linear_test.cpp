@@ -13,6 +13,7 @@
 #include "backend/reference/linear.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
+#include "tensor/quant/groups.h"
 
 namespace tenon::cpu {
 namespace {
@@ -58,6 +59,18 @@ void tame_scales(DType dtype, std::byte* block, std::mt19937& rng) {
     case DType::q8_k: {
       float f = 0.01f;
       std::memcpy(block, &f, 4);
+      return;
+    }
+    case DType::int4_32:
+    case DType::int4_128:
+    case DType::int8_32:
+    case DType::affine4_32:
+    case DType::affine8_32: {
+      const auto scale = f16_to_f32(f32_to_f16(0.001f * static_cast<float>(1 + rng() % 64)));
+      const bool affine = dtype == DType::affine4_32 || dtype == DType::affine8_32;
+      const uint32_t head = affine ? quant::affine_head(f32_to_bf16(scale), f32_to_bf16(-7 * scale))
+                                   : quant::int_head(scale, rng() % (dtype == DType::int8_32 ? 257 : 17));
+      std::memcpy(block, &head, 4);
       return;
     }
     case DType::iq1_m:  // the scale's bits are spread over the tops of four words

@@ -25,7 +25,7 @@ def runnable(folder, model):
 
 
 run("files.py", kit / "formats")
-for root in (kit / "llm", kit / "formats/gguf_models"):
+for root in (kit / "llm", kit / "formats/gguf_models", kit / "formats/hf_quant"):
     cases = []
     for f in sorted(root.glob("*/case.json")):
         case = json.loads(f.read_text())

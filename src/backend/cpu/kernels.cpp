@@ -29,16 +29,14 @@ void each_row(const KernelArgs& a, int64_t rows, int64_t features, F&& fn) {
 void embedding(const Embedding&, const KernelArgs& a) noexcept {
   const Operand& table = a.inputs[0];
   const int32_t* ids = a.inputs[1].i32();
-  auto row_bytes = static_cast<int64_t>(bytes_for(table.dtype, table.last, "embedding"));
-  each_row(a, a.output.rows, a.output.features, [&](int64_t r) {
-    decode(table.dtype, table.data + ids[r] * row_bytes, a.output.f32() + r * table.last, table.last);
-  });
+  each_row(a, a.output.rows, a.output.features,
+           [&](int64_t r) { read_row(table, ids[r], a.output.f32() + r * table.last); });
 }
 
 void linear(const Linear& op, const KernelArgs& a) noexcept {
   const Operand &x = a.inputs[0], &w = a.inputs[1];
-  cpu::LinearWeight weight{w.dtype,  op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, w.panels,
-                           op.in_out};
+  cpu::LinearWeight weight{
+      w.dtype, op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, w.panels, op.in_out, w.reader};
   cpu::LinearCall call;
   call.x = x.f32();
   call.m = x.rows * (x.features / x.last);

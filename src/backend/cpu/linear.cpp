@@ -204,7 +204,7 @@ class FloatLinear {
         call_(call),
         type_(info(w.dtype)),
         kernels_(gemm_kernels()),
-        kernel_(kernels_.floats(w.dtype)),
+        kernel_(w.reader ? nullptr : kernels_.floats(w.dtype)),
         form_(quant::block_form(w.dtype)),
         panels_(form_ ? nullptr : w.panels),
         stride_(w.in * type_.bytes / type_.block),
@@ -320,6 +320,11 @@ class FloatLinear {
   void decode_rows(const TileRows& t, int64_t k, int64_t n, float* tile, float* line) const {
     if (!t.whole()) std::memset(tile, 0, static_cast<size_t>(n) * kTileRows * 4);
     for (int r = 0; r < t.count; ++r) {
+      if (weight_.reader) {
+        weight_.reader->read(t.first_row + r, k, n, line);
+        for (int64_t i = 0; i < n; ++i) tile[i * kTileRows + r] = line[i];
+        continue;
+      }
       int64_t element = (t.first_row + r) * weight_.in + k, skip = element % type_.block;
       if (skip == 0 && n % type_.block == 0) {
         decode(weight_.dtype, weight_.rows + element / type_.block * type_.bytes, line, n);

@@ -6,6 +6,7 @@
 
 #include "base/thread_pool.h"
 #include "tensor/dtype.h"
+#include "tensor/matrix_reader.h"
 
 namespace tenon::cpu {
 
@@ -16,6 +17,7 @@ struct LinearWeight {
   const std::byte* rows = nullptr;    // row-major [out, in], no padding, any alignment; null when only panels are kept
   const std::byte* panels = nullptr;  // pack()'s layout, 64-byte aligned; null: in place
   bool in_out = false;                // rows are [in, out] instead (GPT-2's Conv1D); float types only, never packed
+  const MatrixReader* reader = nullptr;  // instead of rows, with f32 as dtype; never packed
 };
 
 struct LinearCall {

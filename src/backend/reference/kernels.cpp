@@ -18,15 +18,13 @@ int64_t count(const Operand& x) { return x.rows * x.features; }
 
 void embedding(const Embedding&, const KernelArgs& a) noexcept {
   const Operand& table = a.inputs[0];
-  auto row_bytes = static_cast<int64_t>(bytes_for(table.dtype, table.last, "embedding"));
-  for (int64_t r = 0; r < a.output.rows; ++r)
-    decode(table.dtype, table.data + a.inputs[1].i32()[r] * row_bytes, a.output.f32() + r * table.last, table.last);
+  for (int64_t r = 0; r < a.output.rows; ++r) read_row(table, a.inputs[1].i32()[r], a.output.f32() + r * table.last);
 }
 
 void linear(const Linear& op, const KernelArgs& a) noexcept {
   const Operand &x = a.inputs[0], &w = a.inputs[1];
-  cpu::LinearWeight weight{w.dtype,  op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, nullptr,
-                           op.in_out};
+  cpu::LinearWeight weight{
+      w.dtype, op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, nullptr, op.in_out, w.reader};
   reference::linear(weight, {x.f32(), lines(x), x.last, a.output.f32(), a.output.last,
                              a.inputs.size() > 2 ? a.inputs[2].f32() : nullptr, nullptr, a.step->f32_activations});
 }

@@ -17,7 +17,10 @@ float multiply_add(float a, float b, float c, bool fused) { return fused ? std::
 // The weight as f32 [out][in].
 std::vector<float> decoded(const cpu::LinearWeight& w) {
   std::vector<float> v(static_cast<size_t>(w.out * w.in));
-  decode(w.dtype, w.rows, v.data(), w.out * w.in);
+  if (w.reader)
+    for (int64_t o = 0; o < w.out; ++o) w.reader->read(o, 0, w.in, v.data() + o * w.in);
+  else
+    decode(w.dtype, w.rows, v.data(), w.out * w.in);
   if (!w.in_out) return v;
   std::vector<float> t(v.size());
   for (int64_t i = 0; i < w.in; ++i)

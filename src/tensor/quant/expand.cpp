@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tensor/half.h"
+#include "tensor/quant/groups.h"
 #include "tensor/quant/iq_grids.h"
 
 namespace tenon::quant {
@@ -325,20 +326,66 @@ void nvfp4(const std::byte* b, Expanded& e) noexcept {
   }
 }
 
+// Of groups.h: the first word's scale and minimum for the 4-bit codes, or with `eight` the others.
+void head(const std::byte* b, bool affine, bool eight, int groups, Expanded& e) {
+  const uint32_t word = u32(b);
+  const float offset = eight ? 128 : 0;
+  const float scale = std::bit_cast<float>(affine ? word << 16 : word & ~kZeroBits);
+  const float minimum = affine ? std::bit_cast<float>(word & 0xFFFF0000u) + scale * offset
+                               : -(scale * (static_cast<float>(word & kZeroBits) - offset));
+  for (int g = 0; g < groups; ++g) e.scale[g] = scale, e.minimum[g] = minimum;
+}
+
+template <bool affine, int count>
+void grouped4(const std::byte* b, Expanded& e) noexcept {
+  head(b, affine, false, count / 32, e);
+  for (int g = 0; g < count / 32; ++g)
+    nibbles(b + 4 + 16 * g, 16, e.codes + 32 * g, [](int q, int) { return static_cast<int8_t>(q); });
+}
+
+template <bool affine>
+void grouped8(const std::byte* b, Expanded& e) noexcept {
+  head(b, affine, true, 1, e);
+  std::memcpy(e.codes, b + 4, 32);
+}
+
 struct Entry {
   DType dtype;
   BlockForm form;
 };
 constexpr Entry kForms[] = {
-    {DType::q4_0, {32, false, q4_0}},     {DType::q4_1, {32, true, q4_1}},      {DType::q5_0, {32, false, q5_0}},
-    {DType::q5_1, {32, true, q5_1}},      {DType::q8_0, {32, false, q8_0}},     {DType::q8_1, {32, false, q8_1}},
-    {DType::q2_k, {16, true, q2_k}},      {DType::q3_k, {16, false, q3_k}},     {DType::q4_k, {32, true, q4_k}},
-    {DType::q5_k, {32, true, q5_k}},      {DType::q6_k, {16, false, q6_k}},     {DType::q8_k, {32, false, q8_k}},
-    {DType::iq1_s, {32, false, iq1_s}},   {DType::iq1_m, {16, false, iq1_m}},   {DType::iq2_xxs, {32, false, iq2_xxs}},
-    {DType::iq2_xs, {16, false, iq2_xs}}, {DType::iq2_s, {16, false, iq2_s}},   {DType::iq3_xxs, {32, false, iq3_xxs}},
-    {DType::iq3_s, {32, false, iq3_s}},   {DType::iq4_nl, {32, false, iq4_nl}}, {DType::iq4_xs, {32, false, iq4_xs}},
-    {DType::tq1_0, {32, false, tq1_0}},   {DType::tq2_0, {32, false, tq2_0}},   {DType::mxfp4, {32, false, mxfp4}},
-    {DType::nvfp4, {16, false, nvfp4}},   {DType::q1_0, {32, false, q1_0}},     {DType::q2_0, {32, false, q2_0}},
+    {DType::q4_0, {32, false, q4_0}},
+    {DType::q4_1, {32, true, q4_1}},
+    {DType::q5_0, {32, false, q5_0}},
+    {DType::q5_1, {32, true, q5_1}},
+    {DType::q8_0, {32, false, q8_0}},
+    {DType::q8_1, {32, false, q8_1}},
+    {DType::q2_k, {16, true, q2_k}},
+    {DType::q3_k, {16, false, q3_k}},
+    {DType::q4_k, {32, true, q4_k}},
+    {DType::q5_k, {32, true, q5_k}},
+    {DType::q6_k, {16, false, q6_k}},
+    {DType::q8_k, {32, false, q8_k}},
+    {DType::iq1_s, {32, false, iq1_s}},
+    {DType::iq1_m, {16, false, iq1_m}},
+    {DType::iq2_xxs, {32, false, iq2_xxs}},
+    {DType::iq2_xs, {16, false, iq2_xs}},
+    {DType::iq2_s, {16, false, iq2_s}},
+    {DType::iq3_xxs, {32, false, iq3_xxs}},
+    {DType::iq3_s, {32, false, iq3_s}},
+    {DType::iq4_nl, {32, false, iq4_nl}},
+    {DType::iq4_xs, {32, false, iq4_xs}},
+    {DType::tq1_0, {32, false, tq1_0}},
+    {DType::tq2_0, {32, false, tq2_0}},
+    {DType::mxfp4, {32, false, mxfp4}},
+    {DType::nvfp4, {16, false, nvfp4}},
+    {DType::q1_0, {32, false, q1_0}},
+    {DType::q2_0, {32, false, q2_0}},
+    {DType::int4_32, {32, true, grouped4<false, 32>}},
+    {DType::int4_128, {32, true, grouped4<false, 128>}},
+    {DType::int8_32, {32, true, grouped8<false>}},
+    {DType::affine4_32, {32, true, grouped4<true, 32>}},
+    {DType::affine8_32, {32, true, grouped8<true>}},
 };
 
 constexpr bool forms_follow_the_enum() {

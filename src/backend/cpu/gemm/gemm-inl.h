@@ -325,6 +325,45 @@ struct Mxfp4 : Block<17, 18, 32, 32, false, 12> {
   }
 };
 
+// tensor/quant/groups.h. With 8 bits the codes are less 128, and the minimum makes up for it.
+struct GroupHead {
+  Floats scale, minimum;
+  TENON_INLINE GroupHead(Words word, bool affine, float offset) {
+    scale = as_floats(affine ? word << 16 : word & splat(~quant::kZeroBits));
+    minimum = affine ? as_floats(word & splat(0xFFFF0000u)) + scale * splat(offset)
+                     : negate(scale * (to_floats(word & splat(quant::kZeroBits)) + splat(-offset)));
+  }
+};
+
+template <bool kAffine, int kCount>
+struct Grouped4 : Block<4 + kCount / 2, 4 + kCount / 2, kCount, 32, true, 0> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    const GroupHead head(from.word(0), kAffine, 0);
+    unrolled<kCount / 32>([&](int g) TENON_LAMBDA {
+      Words q[4];
+      from.four(4 + 16 * g, q);
+      unrolled<4>([&](int j) TENON_LAMBDA { sink.put(8 * g + j, q[j] & splat(kNibbles)); });
+      unrolled<4>([&](int j) TENON_LAMBDA { sink.put(8 * g + 4 + j, q[j] >> 4 & splat(kNibbles)); });
+      sink.group(g, head.scale, head.minimum);
+    });
+  }
+};
+
+template <bool kAffine>
+struct Grouped8 : Block<36, 36, 32, 32, true, kWideOffset, true> {
+  template <class From, class S>
+  TENON_INLINE static void split(From& from, S& sink) {
+    const GroupHead head(from.word(0), kAffine, 128);
+    unrolled<2>([&](int part) TENON_LAMBDA {
+      Words q[4];
+      from.four(4 + 16 * part, q);
+      unrolled<4>([&](int j) TENON_LAMBDA { sink.put(4 * part + j, wide(q[j])); });
+    });
+    sink.group(0, head.scale, head.minimum);
+  }
+};
+
 // ---- where split blocks go ------------------------------------------------------------------------------------------
 
 struct TileSink {
@@ -756,6 +795,16 @@ inline const CodeKernel& code_kernel(DType dtype) noexcept {
       return kKernel<Iq4Xs>;
     case DType::mxfp4:
       return kKernel<Mxfp4>;
+    case DType::int4_32:
+      return kKernel<Grouped4<false, 32>>;
+    case DType::int4_128:
+      return kKernel<Grouped4<false, 128>>;
+    case DType::int8_32:
+      return kKernel<Grouped8<false>>;
+    case DType::affine4_32:
+      return kKernel<Grouped4<true, 32>>;
+    case DType::affine8_32:
+      return kKernel<Grouped8<true>>;
     default:
       break;
   }

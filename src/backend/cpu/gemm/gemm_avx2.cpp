@@ -9,6 +9,7 @@
 
 #include "backend/cpu/gemm/kernels.h"
 #include "tensor/quant/expand.h"
+#include "tensor/quant/groups.h"
 
 #define TENON_TARGET "avx2,fma,f16c"
 #include "backend/cpu/target-begin.h"

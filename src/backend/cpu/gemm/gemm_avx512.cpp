@@ -9,6 +9,7 @@
 
 #include "backend/cpu/gemm/kernels.h"
 #include "tensor/quant/expand.h"
+#include "tensor/quant/groups.h"
 
 #define TENON_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"
 #include "backend/cpu/target-begin.h"

@@ -11,6 +11,7 @@
 #include "backend/cpu/gemm/kernels.h"
 #include "tensor/half.h"
 #include "tensor/quant/expand.h"
+#include "tensor/quant/groups.h"
 
 namespace tenon::cpu {
 namespace {
