@@ -21,9 +21,12 @@ class Device {
   virtual std::string_view name() const = 0;
   virtual KernelFn kernel(const graph::Graph& graph, size_t node) const = 0;  // null: none
   virtual size_t scratch_bytes(const graph::Graph& graph, size_t node, const StepBounds& bounds) const = 0;
-  // Bytes of a weight's packed form, 0 when it has none; and packing itself: false where it does not fit into them.
-  virtual uint64_t panel_bytes(const graph::Graph& graph, size_t weight_node) const = 0;
+  // Bytes of a weight's packed form, held as `dtype`, 0 when it has none; and packing itself: false where it does not
+  // fit into them.
+  virtual uint64_t panel_bytes(const graph::Graph& graph, size_t weight_node, DType dtype) const = 0;
   virtual bool pack(const Operand& weight, std::byte* panels, ThreadPool& threads) const noexcept = 0;
+  // Of a weight without data, whose rows are made for it.
+  virtual void pack(const Operand& weight, MakeRows rows, std::byte* panels, ThreadPool& threads) const = 0;
 };
 
 // "cpu" (vector kernels) or "reference" (plain loops, for debugging). Throws Error{invalid_argument} listing the

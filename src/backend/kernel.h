@@ -17,7 +17,7 @@ struct Operand {
   const std::byte* panels = nullptr;     // a packed weight; data may then be dropped pages
   int64_t rows = 0, features = 0;        // features: elements per row
   int64_t last = 0;                      // size of the last dimension
-  const MatrixReader* reader = nullptr;  // of a weight without data that only this can read
+  const MatrixReader* reader = nullptr;  // reads rows of a matrix that is stored in a form of its own
 
   float* f32() const { return reinterpret_cast<float*>(data); }
   const int32_t* i32() const { return reinterpret_cast<const int32_t*>(data); }

@@ -159,64 +159,55 @@ void Engine::place_vector(const WeightPlan& w) {
 }
 
 // Row by row, so that no second copy of the matrix exists.
-void Engine::place_packed(const WeightPlan& w, std::byte* memory) {
-  const formats::PackedWeight& p = *w.packed;
-  const auto row_bytes = static_cast<int64_t>(bytes_for(w.dtype, p.in, "weight"));
-  constexpr int64_t kRows = formats::PackedWeight::kRowsAtATime, kPiece = 4096;  // a multiple of every block
-  threads_->parallel_for((p.out + kRows - 1) / kRows, 1, [&](int64_t begin, int64_t end, int) {
-    float values[kPiece];
-    for (int64_t row = begin * kRows; row < std::min(end * kRows, p.out); row += kRows) {
-      const int64_t rows = std::min(kRows, p.out - row);
-      if (w.dtype == p.held && p.held != DType::f32) {
-        p.hold(row, rows, memory + row * row_bytes);
-        continue;
-      }
-      for (int64_t r = row; r < row + rows; ++r)
-        for (int64_t k = 0; k < p.in; k += kPiece) {
-          const int64_t n = std::min(kPiece, p.in - k);
-          p.read(r, k, n, values);
-          encode(w.dtype, values, memory + r * row_bytes + static_cast<int64_t>(bytes_for(w.dtype, k, "weight")), n);
-        }
-    }
-  });
-  for (const formats::TensorInfo* t : p.parts)
-    model_->checkpoint().files()[t->file]->drop(model_->checkpoint().bytes(*t));
-}
-
-// Row by row through f32, so that no second copy of the tensor exists.
 void Engine::place_converted(const WeightPlan& w) {
   std::byte* memory = weight_memory_[static_cast<size_t>(&w - layout_.weights.data())];
-  if (w.packed) {
-    place_packed(w, memory);
-    executor_->set_weight(w.node, weight_operand(executor_->graph().nodes[w.node], w.dtype, memory));
-    return;
-  }
-  const formats::TensorInfo& t = *w.tensor;
+  const graph::Node& node = executor_->graph().nodes[w.node];
   const formats::Checkpoint& c = model_->checkpoint();
-  if (!t.strides.empty()) {
-    std::vector<std::byte> raw(t.bytes);
-    c.contiguous(t, raw);
-    std::vector<float> values(static_cast<size_t>(t.elements()));
-    decode(t.dtype, raw.data(), values.data(), t.elements());
-    encode(w.dtype, values.data(), memory, t.elements());
-  } else {
-    std::span<const std::byte> source = c.bytes(t);
-    int64_t row = t.shape.back(), rows = row ? t.elements() / row : 0;
-    auto from = static_cast<int64_t>(bytes_for(t.dtype, row, t.name)),
-         to = static_cast<int64_t>(bytes_for(w.dtype, row, t.name));
-    threads_->parallel_for(threads_->size(), 1, [&](int64_t part, int64_t, int) {
-      constexpr int64_t kPiece = 4096;  // a multiple of every block
-      float values[kPiece];
-      for (int64_t r = rows * part / threads_->size(); r < rows * (part + 1) / threads_->size(); ++r)
-        for (int64_t k = 0; k < row; k += kPiece) {
-          int64_t n = std::min(kPiece, row - k);
-          decode(t.dtype, source.data() + r * from + static_cast<int64_t>(bytes_for(t.dtype, k, t.name)), values, n);
-          encode(w.dtype, values, memory + r * to + static_cast<int64_t>(bytes_for(w.dtype, k, t.name)), n);
-        }
-    });
-    c.files()[t.file]->drop(source);
+  const int64_t in = node.type.last(), out = graph::elements(node.type, {}) / std::max<int64_t>(1, in);
+  auto bytes = [](DType dtype, int64_t n) { return static_cast<int64_t>(bytes_for(dtype, n, "weight")); };
+  std::vector<std::byte> gathered;
+  const std::byte* source = nullptr;
+  if (w.tensor && !w.tensor->strides.empty()) {
+    gathered.resize(w.tensor->bytes);
+    c.contiguous(*w.tensor, gathered);
+    source = gathered.data();
+  } else if (w.tensor) {
+    source = c.bytes(*w.tensor).data();
   }
-  executor_->set_weight(w.node, weight_operand(executor_->graph().nodes[w.node], w.dtype, memory));
+  const formats::PackedWeight* as_held =
+      w.packed && w.packed->held == w.dtype && w.dtype != DType::f32 ? w.packed : nullptr;
+  auto make = [&](int64_t row, int64_t rows, std::byte* to) {
+    constexpr int64_t kRows = formats::PackedWeight::kRowsAtATime, kPiece = 4096;  // a multiple of every block
+    if (as_held) {
+      for (int64_t r = 0; r < rows; r += kRows)
+        as_held->hold(row + r, std::min(kRows, rows - r), to + r * bytes(w.dtype, in));
+      return;
+    }
+    float values[kPiece];
+    for (int64_t r = row; r < row + rows; ++r)
+      for (int64_t k = 0; k < in; k += kPiece) {
+        const int64_t n = std::min(kPiece, in - k);
+        if (w.packed)
+          w.packed->read(r, k, n, values);
+        else
+          decode(w.tensor->dtype, source + bytes(w.tensor->dtype, r * in + k), values, n);
+        encode(w.dtype, values, to, n);
+        to += bytes(w.dtype, n);
+      }
+  };
+  Operand o = weight_operand(node, w.dtype, w.panels ? nullptr : memory);
+  o.reader = as_held;
+  if (w.panels) {
+    backend::device_named(layout_.options.device).pack(o, make, memory, *threads_);
+    o.panels = memory;
+  } else {
+    threads_->parallel_for(out, 16, [&](int64_t begin, int64_t end, int) {
+      make(begin, end - begin, memory + begin * bytes(w.dtype, in));
+    });
+  }
+  executor_->set_weight(w.node, o);
+  for (const formats::TensorInfo* t : w.packed ? w.packed->parts : std::vector<const formats::TensorInfo*>{w.tensor})
+    if (t->strides.empty()) c.files()[t->file]->drop(c.bytes(*t));
 }
 
 void Engine::pack(const WeightPlan& w) {

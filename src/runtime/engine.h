@@ -114,7 +114,6 @@ class Engine {
   void place_weights();
   void place_vector(const WeightPlan& plan);
   void place_converted(const WeightPlan& plan);
-  void place_packed(const WeightPlan& weight, std::byte* memory);
   void pack(const WeightPlan& plan);
   void check(std::span<const BatchItem> batch) const;
   uint64_t regime(int64_t prompt_length, int32_t adapter) const noexcept;

@@ -40,6 +40,12 @@ bool is_matrix(const graph::Graph& g, size_t weight) {
   return any;
 }
 
+bool is_embedded(const graph::Graph& g, size_t weight) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const graph::Node& n) {
+    return as<graph::Embedding>(n.op) && static_cast<size_t>(n.inputs[0]) == weight;
+  });
+}
+
 int64_t outputs_bound(const RunOptions& o, int64_t rows, int64_t vocab) {
   // Logits of a whole prompt over a large vocabulary are gigabytes: they are made in chunks.
   int64_t n = o.all_logits ? (vocab > 65536 ? 32 : 64) : o.max_sequences;
@@ -136,11 +142,17 @@ struct Planner {
       } else if (p.packed || wanted != p.dtype || !p.tensor->strides.empty()) {
         p.kind = WeightPlan::Kind::converted;
         p.dtype = wanted;
-        largest_packed = std::max(largest_packed, p.packed ? p.packed->bytes() : p.tensor->bytes);
-        p.bytes = bytes_for(p.dtype, n, w->name);
-      } else if (options.pack != Pack::off && device.panel_bytes(graph, i) > 0) {
+        const uint64_t stored = p.packed ? p.packed->bytes() : p.tensor->bytes;
+        largest_packed = std::max(largest_packed, stored);
+        // An embedding reads rows: those of the file, if they have the same values.
+        const bool embedded = is_embedded(graph, i), rows_in_file = p.packed && p.packed->held == wanted;
+        p.panels = options.pack != Pack::off && wanted != DType::bf16 && (!embedded || rows_in_file) &&
+                   device.panel_bytes(graph, i, wanted) > 0;
+        p.bytes = p.panels ? device.panel_bytes(graph, i, wanted) : bytes_for(wanted, n, w->name);
+        if (embedded && rows_in_file) memory.mapped += stored;
+      } else if (options.pack != Pack::off && device.panel_bytes(graph, i, p.dtype) > 0) {
         p.kind = WeightPlan::Kind::panels;
-        p.bytes = device.panel_bytes(graph, i);
+        p.bytes = device.panel_bytes(graph, i, p.dtype);
         largest_packed = std::max(largest_packed, p.tensor->bytes);
       } else {
         memory.mapped += p.tensor->bytes;

@@ -35,6 +35,7 @@ struct WeightPlan {
   const formats::PackedWeight* packed = nullptr;
   Kind kind = Kind::mapped;
   DType dtype = DType::f32;  // as held
+  bool panels = false;       // of a converted one: packed as it is made
   uint64_t bytes = 0;        // anonymous bytes
 };
 

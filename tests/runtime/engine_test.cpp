@@ -207,6 +207,25 @@ TEST(Engine, WeightsAtAnotherPrecision) {
   }
 }
 
+// Converted weights are packed as they are made: that changes their place and no bit.
+TEST(Engine, ConvertedWeightsInPanelsHaveTheSameBits) {
+  for (const char* name : {"llama", "qwen3", "gpt2", "awq-4bit-g128", "mlx-8bit-g64", "gptq-4bit-g128-asym-actorder"})
+    for (DType t : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_1}) {
+      auto model = models::Model::open(test::golden_model(name));
+      Ids prompt;
+      for (int i = 0; i < 21; ++i) prompt.push_back(static_cast<int32_t>((i * 37 + 5) % model->dimensions().vocab));
+      RunOptions o = options(32);
+      o.weights = t;
+      o.pack = Pack::off;
+      Engine rows(model, o);
+      o.pack = Pack::load;
+      Engine panels(model, o);
+      for (int64_t chunk : {1, 512})
+        EXPECT_TRUE(same(logits(rows, {prompt}, chunk)[0], logits(panels, {prompt}, 512)[0]))
+            << name << " as " << tenon::name(t) << ", chunk " << chunk;
+    }
+}
+
 TEST(Plan, AddsUpAndRefusesWhatDoesNotFit) {
   auto model = models::Model::open(test::golden_model("gemma3"));
   RunOptions o;

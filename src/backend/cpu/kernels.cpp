@@ -35,8 +35,13 @@ void embedding(const Embedding&, const KernelArgs& a) noexcept {
 
 void linear(const Linear& op, const KernelArgs& a) noexcept {
   const Operand &x = a.inputs[0], &w = a.inputs[1];
-  cpu::LinearWeight weight{
-      w.dtype, op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, w.panels, op.in_out, w.reader};
+  cpu::LinearWeight weight{w.dtype,
+                           op.in_out ? w.last : w.rows,
+                           op.in_out ? w.rows : w.last,
+                           w.data,
+                           w.panels,
+                           op.in_out,
+                           w.data || w.panels ? nullptr : w.reader};
   cpu::LinearCall call;
   call.x = x.f32();
   call.m = x.rows * (x.features / x.last);
@@ -191,7 +196,7 @@ class CpuDevice final : public Device {
     return 0;
   }
 
-  uint64_t panel_bytes(const Graph& graph, size_t weight) const override {
+  uint64_t panel_bytes(const Graph& graph, size_t weight, DType dtype) const override {
     // Matrices that a linear op reads, stored [out, in]; an embedding still gathers its rows from the file.
     bool read = false;
     for (const Node& n : graph.nodes)
@@ -201,11 +206,14 @@ class CpuDevice final : public Device {
       }
     if (!read) return 0;
     const TensorType& t = graph.nodes[weight].type;
-    return t.shape.size() == 2 ? cpu::panel_bytes(t.dtype, t.shape[0].size, t.shape[1].size) : 0;
+    return t.shape.size() == 2 ? cpu::panel_bytes(dtype, t.shape[0].size, t.shape[1].size) : 0;
   }
 
   bool pack(const Operand& w, std::byte* panels, ThreadPool& threads) const noexcept override {
     return cpu::pack({w.dtype, w.rows, w.last, w.data, nullptr, false}, panels, threads);
+  }
+  void pack(const Operand& w, MakeRows rows, std::byte* panels, ThreadPool& threads) const override {
+    cpu::pack(w.dtype, w.rows, w.last, rows, panels, threads);
   }
 };
 

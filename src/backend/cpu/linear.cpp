@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "backend/cpu/bf16_panel.h"
 #include "backend/cpu/gemm/kernels.h"
@@ -363,20 +364,32 @@ class FloatLinear {
 };
 
 template <class Element>
-void pack_floats(const LinearWeight& w, std::byte* panels, ThreadPool& pool) {
+void pack_floats(const std::byte* rows, int64_t in, int count, std::byte* panel) {
   constexpr int64_t size = sizeof(Element);
-  pool.parallel_for(ceil_div(w.out, kTileRows), 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      std::byte* to = panels + i * kTileRows * w.in * size;
-      const TileRows t = panel_rows(i, w.out);
-      for (int64_t k = 0; k < w.in; ++k)
-        for (int r = 0; r < kTileRows; ++r, to += size) {
-          Element e = 0;
-          if (r < t.count) std::memcpy(&e, w.rows + ((t.row + r) * w.in + k) * size, sizeof e);
-          std::memcpy(to, &e, sizeof e);
-        }
+  for (int64_t k = 0; k < in; ++k)
+    for (int r = 0; r < kTileRows; ++r, panel += size) {
+      Element e = 0;
+      if (r < count) std::memcpy(&e, rows + (r * in + k) * size, sizeof e);
+      std::memcpy(panel, &e, sizeof e);
     }
-  });
+}
+
+TileRows packed_rows(DType dtype, int64_t tile, int64_t out) {
+  return quant::block_form(dtype) ? tile_rows(tile, out) : panel_rows(tile, out);
+}
+
+// `rows` are packed_rows().
+void pack_tile(DType dtype, int64_t tile, int64_t out, int64_t in, const std::byte* rows, std::byte* panels) {
+  const DTypeInfo& d = info(dtype);
+  const int64_t blocks = in / d.block;
+  if (quant::block_form(dtype)) {
+    const CodeKernel& kernel = gemm_kernels().codes(dtype);
+    kernel.pack(rows, blocks * d.bytes, blocks, panels + tile * 2 * blocks * kernel.panel_bytes);
+  } else {
+    std::byte* panel = panels + tile * kTileRows * in * d.bytes;
+    const int count = packed_rows(dtype, tile, out).count;
+    dtype == DType::f16 ? pack_floats<uint16_t>(rows, in, count, panel) : pack_floats<uint32_t>(rows, in, count, panel);
+  }
 }
 
 }  // namespace
@@ -413,23 +426,25 @@ uint64_t panel_bytes(DType dtype, int64_t out, int64_t in) {
 }
 
 bool pack(const LinearWeight& w, std::byte* panels, ThreadPool& pool) noexcept {
-  const int64_t tiles = ceil_div(w.out, kTileRows);
-  if (quant::block_form(w.dtype)) {
-    const CodeKernel& kernel = gemm_kernels().codes(w.dtype);
-    const int64_t blocks = w.in / info(w.dtype).block, stride = blocks * info(w.dtype).bytes;
-    pool.parallel_for(tiles, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i)
-        kernel.pack(w.rows + tile_rows(i, w.out).first_row * stride, stride, blocks,
-                    panels + i * 2 * blocks * kernel.panel_bytes);
-    });
-    return true;
-  }
   if (w.dtype == DType::bf16) return pack_bf16(w, panels, pool);
-  if (w.dtype == DType::f16)
-    pack_floats<uint16_t>(w, panels, pool);
-  else
-    pack_floats<uint32_t>(w, panels, pool);
+  const int64_t stride = w.in / info(w.dtype).block * info(w.dtype).bytes;
+  pool.parallel_for(ceil_div(w.out, kTileRows), 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      pack_tile(w.dtype, i, w.out, w.in, w.rows + packed_rows(w.dtype, i, w.out).first_row * stride, panels);
+  });
   return true;
+}
+
+void pack(DType dtype, int64_t out, int64_t in, MakeRows rows, std::byte* panels, ThreadPool& pool) {
+  const auto stride = static_cast<size_t>(in / info(dtype).block * info(dtype).bytes);
+  pool.parallel_for(ceil_div(out, kTileRows), 4, [&](int64_t begin, int64_t end, int) {
+    std::vector<std::byte> made(kTileRows * stride);
+    for (int64_t i = begin; i < end; ++i) {
+      const TileRows t = packed_rows(dtype, i, out);
+      rows(t.first_row, t.count, made.data());
+      pack_tile(dtype, i, out, in, made.data(), panels);
+    }
+  });
 }
 
 }  // namespace tenon::cpu

@@ -40,4 +40,7 @@ uint64_t panel_bytes(DType dtype, int64_t out, int64_t in);
 // False: this weight's numbers do not fit into them, it stays in place.
 bool pack(const LinearWeight& weight, std::byte* panels, ThreadPool& pool) noexcept;
 
+// The same for rows that are nowhere yet; not of BF16.
+void pack(DType dtype, int64_t out, int64_t in, MakeRows rows, std::byte* panels, ThreadPool& pool);
+
 }  // namespace tenon::cpu

@@ -23,8 +23,8 @@ void embedding(const Embedding&, const KernelArgs& a) noexcept {
 
 void linear(const Linear& op, const KernelArgs& a) noexcept {
   const Operand &x = a.inputs[0], &w = a.inputs[1];
-  cpu::LinearWeight weight{
-      w.dtype, op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, nullptr, op.in_out, w.reader};
+  cpu::LinearWeight weight{w.dtype,   op.in_out ? w.last : w.rows, op.in_out ? w.rows : w.last, w.data, nullptr,
+                           op.in_out, w.data ? nullptr : w.reader};
   reference::linear(weight, {x.f32(), lines(x), x.last, a.output.f32(), a.output.last,
                              a.inputs.size() > 2 ? a.inputs[2].f32() : nullptr, nullptr, a.step->f32_activations});
 }
@@ -133,8 +133,9 @@ class ReferenceDevice final : public Device {
     return find_kernel(kKernels, graph.nodes[node].op);
   }
   size_t scratch_bytes(const Graph&, size_t, const StepBounds&) const override { return 0; }
-  uint64_t panel_bytes(const Graph&, size_t) const override { return 0; }
+  uint64_t panel_bytes(const Graph&, size_t, DType) const override { return 0; }
   bool pack(const Operand&, std::byte*, ThreadPool&) const noexcept override { return false; }
+  void pack(const Operand&, MakeRows, std::byte*, ThreadPool&) const override {}
 };
 
 const ReferenceDevice kDevice;
